@@ -1,0 +1,1 @@
+//! MXFP4, decoded the obvious way: the definition that every kernel is tested against.

@@ -1,0 +1,1 @@
+//! One conversation: generator, tokenizer and parser together. A turn is a stream of events.
