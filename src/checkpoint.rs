@@ -25,15 +25,22 @@ use tensors::Tensors;
 /// `y = W x + b`: weight `[out, in]`, bias `[out]`.
 #[derive(Clone, Debug)]
 pub struct Linear {
+    /// `[out, in]`
     pub weight: Bf16,
+    /// `[out]`
     pub bias: Bf16,
 }
 
 /// The weights of all experts for one of the two products of the MLP.
 #[derive(Clone, Debug)]
 pub enum ExpertWeight {
-    /// MXFP4: blocks `[experts, out, in/32, 16]`, scales `[experts, out, in/32]`, one byte each.
-    Mxfp4 { blocks: Bytes, scales: Bytes },
+    /// As [`mxfp4`] describes, one byte each.
+    Mxfp4 {
+        /// `[experts, out, in/32, 16]`
+        blocks: Bytes,
+        /// `[experts, out, in/32]`
+        scales: Bytes,
+    },
     /// BF16 `[experts, in, out]` (input-major, as transformers stores unquantised experts).
     Bf16(Bf16),
 }
@@ -41,9 +48,13 @@ pub enum ExpertWeight {
 /// One expert product: `out`, `in` and the number of experts are the same for both storage forms.
 #[derive(Clone, Debug)]
 pub struct Experts {
+    /// How many.
     pub experts: usize,
+    /// `out`
     pub rows: usize,
+    /// `in`
     pub cols: usize,
+    /// All of them together.
     pub weight: ExpertWeight,
     /// `[experts, out]`
     pub bias: Bf16,
@@ -52,17 +63,25 @@ pub struct Experts {
 /// One transformer block, whatever layout it came from.
 #[derive(Clone, Debug)]
 pub struct Layer {
+    /// `[hidden]`
     pub attention_norm: Bf16,
+    /// `[heads * head_dim, hidden]`
     pub q: Linear,
+    /// `[key_value_heads * head_dim, hidden]`
     pub k: Linear,
+    /// `[key_value_heads * head_dim, hidden]`
     pub v: Linear,
     /// `[heads]`
     pub sinks: Bf16,
+    /// `[hidden, heads * head_dim]`
     pub out: Linear,
+    /// `[hidden]`
     pub mlp_norm: Bf16,
+    /// `[experts, hidden]`
     pub router: Linear,
-    /// Rows alternate: even = gate, odd = up.
+    /// `[experts, 2 * intermediate, hidden]`. Rows alternate: even = gate, odd = up.
     pub gate_up: Experts,
+    /// `[experts, hidden, intermediate]`
     pub down: Experts,
 }
 
@@ -71,7 +90,9 @@ pub struct Layer {
 pub struct Weights {
     /// `[vocab, hidden]`
     pub embedding: Bf16,
+    /// From the embedding upwards.
     pub layers: Vec<Layer>,
+    /// `[hidden]`
     pub norm: Bf16,
     /// `[vocab, hidden]`
     pub unembedding: Bf16,
@@ -91,19 +112,24 @@ pub enum Layout {
 /// A file that holds weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightFile {
+    /// Where it is.
     pub path: PathBuf,
+    /// Its length, header included.
     pub bytes: u64,
 }
 
 /// A checkpoint that was checked: configuration and every tensor fit together.
 #[derive(Debug)]
 pub struct Checkpoint {
+    /// What the weights are for.
     pub config: Config,
+    /// How they are stored.
     pub layout: Layout,
+    /// Ranges of the mapped files.
     pub weights: Weights,
     /// Where it came from, for messages: a directory, or `tiny (built in)`.
     pub source: String,
-    /// Ids that end generation, from generation_config.json (or `eos_token_id` of config.json). Empty if neither says.
+    /// Ids that end generation, from `generation_config.json`, or else `config.json`. Empty if neither says.
     pub eos_token_ids: Vec<u32>,
     /// The text of tokenizer.json, beside the weights or in the parent of `original/`.
     pub tokenizer_json: Option<Arc<[u8]>>,

@@ -33,35 +33,50 @@ pub enum LayerType {
 /// YaRN (<https://arxiv.org/abs/2309.00071>) as config.json states it, never rounded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RopeScaling {
+    /// How many times the context grows.
     pub factor: f64,
+    /// Frequencies that turn more often than this within the original context stay.
     pub beta_fast: f64,
+    /// Frequencies that turn less often are divided by `factor`.
     pub beta_slow: f64,
+    /// The context before extension.
     pub original_max_position_embeddings: usize,
 }
 
 /// The numbers of the model, checked to fit together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// A multiple of 32, as `intermediate_size`.
+    /// Channels of the residual stream; a multiple of 32.
     pub hidden_size: usize,
+    /// Channels within an expert; a multiple of 32.
     pub intermediate_size: usize,
+    /// Transformer blocks.
     pub num_hidden_layers: usize,
-    /// A multiple of `num_key_value_heads`.
+    /// Query heads; a multiple of `num_key_value_heads`.
     pub num_attention_heads: usize,
+    /// Key heads, and value heads.
     pub num_key_value_heads: usize,
-    /// Even. Not `hidden_size / num_attention_heads`.
+    /// Channels of a head; even. Not `hidden_size / num_attention_heads`.
     pub head_dim: usize,
+    /// Experts in each layer.
     pub num_experts: usize,
-    /// At most `num_experts`.
+    /// Experts that each token goes through; at most `num_experts`.
     pub experts_per_token: usize,
+    /// Rows of embedding and unembedding; more than the tokenizer has names for.
     pub vocab_size: usize,
+    /// The longest context.
     pub max_position_embeddings: usize,
+    /// Keys that a query of a sliding layer sees, its own included.
     pub sliding_window: usize,
     /// One per layer.
     pub layer_types: Vec<LayerType>,
+    /// The base of the rotary frequencies.
     pub rope_theta: f64,
+    /// Always in force, for short prompts too.
     pub rope_scaling: RopeScaling,
+    /// Added to the mean square.
     pub rms_norm_eps: f64,
+    /// Where gate and up are clamped.
     pub swiglu_limit: f64,
 }
 
@@ -320,7 +335,7 @@ impl Rope {
     }
 }
 
-/// The three numbers of YaRN under the names they have in `fields`: factor, beta_fast, beta_slow.
+/// The three numbers of YaRN under the names they have in `fields`: factor, fast beta, slow beta.
 fn yarn(
     fields: &Fields,
     keys: [&str; 3],
@@ -344,7 +359,7 @@ fn yarn(
     })
 }
 
-/// Ids that end generation: `eos_token_id` of generation_config.json or config.json, a number or a list.
+/// Ids that end generation: `eos_token_id` of `generation_config.json` or `config.json`, a number or a list.
 /// Empty where the file has none.
 pub(super) fn eos_token_ids(
     path: &Path,

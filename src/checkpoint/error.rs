@@ -6,6 +6,7 @@ use safetensors::Dtype;
 
 /// What can be wrong with a checkpoint. Every text names the file, the value, what was expected and the way out.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum Error {
     #[error(
         "`{path}` does not exist; name the directory that holds config.json and the .safetensors files"
@@ -93,15 +94,19 @@ pub enum Error {
     },
 }
 
+/// Each on a line of its own.
 fn list(lines: impl IntoIterator<Item = impl fmt::Display>) -> String {
-    lines
-        .into_iter()
-        .map(|line| format!("\n  {line}"))
-        .collect()
+    let mut text = String::new();
+    for line in lines {
+        text.push_str("\n  ");
+        text.push_str(&line.to_string());
+    }
+    text
 }
 
 /// What can be wrong with one safetensors file, whatever its tensors are for.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum SafetensorsFault {
     #[error("it is a Git LFS pointer, and `git lfs pull` gets the file itself")]
     GitLfsPointer,
@@ -154,7 +159,9 @@ pub enum SafetensorsFault {
 /// Type and shape of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorType {
+    /// As the safetensors header names it.
     pub dtype: Dtype,
+    /// Outermost dimension first.
     pub shape: Vec<usize>,
 }
 
@@ -166,6 +173,7 @@ impl fmt::Display for TensorType {
 
 /// One tensor that is not as the configuration says.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
 pub enum TensorFault {
     #[error("`{name}` is missing, expected {expected}")]
     Missing { name: String, expected: TensorType },

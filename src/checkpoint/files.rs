@@ -95,12 +95,12 @@ impl Files {
 
         let (weights, index) = find_weights(&directory)?;
         Ok(Self {
+            directory,
             config,
             generation_config,
             tokenizer,
             weights,
             index,
-            directory,
         })
     }
 }

@@ -5,7 +5,9 @@ use super::{Bf16, Checkpoint, ExpertWeight, Experts, Layer, Linear, WeightFile};
 /// Bytes and counts for `gptoss info`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
+    /// The files that hold the weights.
     pub files: Vec<WeightFile>,
+    /// Tensors in them.
     pub tensors: usize,
     /// Experts of all layers, biases included.
     pub expert_bytes: u64,

@@ -13,7 +13,7 @@ use super::header;
 
 struct Tensor {
     file: PathBuf,
-    tensor: TensorType,
+    kind: TensorType,
     bytes: Bytes,
 }
 
@@ -52,7 +52,7 @@ impl Tensors {
         for entry in entries {
             let tensor = Tensor {
                 file: file.path.clone(),
-                tensor: entry.tensor,
+                kind: entry.tensor,
                 bytes: file.bytes.slice(entry.range),
             };
             match self.left.entry(entry.name) {
@@ -147,11 +147,11 @@ impl Tensors {
         };
         let name = name.to_owned();
         match self.left.remove(&name) {
-            Some(tensor) if tensor.tensor == expected => return Some(tensor.bytes),
+            Some(tensor) if tensor.kind == expected => return Some(tensor.bytes),
             Some(tensor) => self.faults.push(TensorFault::Wrong {
                 name,
                 file: tensor.file,
-                found: tensor.tensor,
+                found: tensor.kind,
                 expected,
             }),
             None => self.faults.push(TensorFault::Missing { name, expected }),
@@ -167,7 +167,7 @@ impl Tensors {
             .map(|(name, tensor)| TensorFault::Unexpected {
                 name,
                 file: tensor.file,
-                found: tensor.tensor,
+                found: tensor.kind,
             });
         self.faults.extend(unexpected);
         if self.faults.is_empty() {

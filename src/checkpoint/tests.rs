@@ -18,7 +18,7 @@ impl Micro {
         Self::shaped(2, [32, 64], [4, 2, 6], [3, 2], 10)
     }
 
-    /// In the published layout: layers, [hidden, intermediate], [heads, key heads, head_dim], [experts, chosen], vocabulary.
+    /// In the published layout: layers, channels, heads with their size, experts with those chosen, vocabulary.
     fn shaped(
         layers: usize,
         [hidden, intermediate]: [usize; 2],

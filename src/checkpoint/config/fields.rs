@@ -44,6 +44,8 @@ impl<'a> Fields<'a> {
         self.object.get(key).filter(|value| !value.is_null())
     }
 
+    // By value, so that callers need not borrow what they just made.
+    #[allow(clippy::needless_pass_by_value)]
     pub fn fault(&self, key: &str, found: impl ToString, expected: impl Into<String>) -> Error {
         Error::Config {
             path: self.path.to_owned(),
