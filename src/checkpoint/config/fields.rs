@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::checkpoint::error::Error;
+use super::super::error::Error;
 
 pub(super) fn parse(path: &Path, text: &[u8]) -> Result<Map<String, Value>, Error> {
     serde_json::from_slice(text).map_err(|reason| Error::Json {
