@@ -1,0 +1,1 @@
+//! Renders and parses against openai-harmony.
