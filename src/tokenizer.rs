@@ -15,6 +15,7 @@ const MAX_ID: u32 = (1 << 24) - 1;
 
 /// Why a tokenizer cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
     /// Not JSON, or JSON that is no tokenizer.
     #[error("`{file}` is not a tokenizer.json ({reason}); fetch the model's own file again")]
