@@ -1,5 +1,7 @@
 //! The command line.
 
+pub mod pull;
+
 use std::process::ExitCode;
 
 /// Parses, runs, prints one error.

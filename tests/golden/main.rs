@@ -1,5 +1,7 @@
-//! The numbers, texts and files of the reference implementations.
+//! Numbers, tokens, texts and files against what the reference implementations give.
 
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
 mod checkpoint;
+mod harmony;
+mod tokenizer;
