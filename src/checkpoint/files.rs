@@ -81,11 +81,12 @@ impl Files {
             read(&directory.join(CONFIG), CONFIG_LIMIT)?.ok_or_else(|| Error::NoConfig {
                 directory: directory.clone(),
             })?;
-        // `original/` holds weights and config.json only; the rest is published beside it.
-        let parent = directory
-            .file_name()
-            .filter(|name| *name == ORIGINAL)
-            .and_then(|_| directory.parent());
+        // `original/` holds weights and config.json only; the rest is published beside it. Absolute, for the sake of `.`.
+        let absolute = std::path::absolute(&directory).ok();
+        let parent = absolute
+            .as_deref()
+            .filter(|path| path.ends_with(ORIGINAL))
+            .and_then(Path::parent);
         let beside = |name: &str, limit| match (read(&directory.join(name), limit)?, parent) {
             (None, Some(parent)) => read(&parent.join(name), limit),
             (found, _) => Ok(found),
