@@ -16,3 +16,6 @@ pub use message::{
 pub use parser::{Event, Parser, parse};
 pub use render::{RenderOptions, render, render_with};
 pub use tools::{Tool, ToolNamespace, parse_tools};
+
+#[cfg(test)]
+mod testing;

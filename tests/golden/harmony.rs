@@ -3,9 +3,10 @@
 use crate::tokenizer::o200k;
 use gptoss::harmony::message::Channels;
 use gptoss::harmony::{
-    Content, Conversation, DeveloperContent, Event, Message, Parser, Reasoning, RenderOptions,
-    Role, SystemContent, Tool, ToolNamespace, parse, render, render_with,
+    Content, Conversation, DeveloperContent, Event, Message, Parser, RenderOptions, Role,
+    SystemContent, Tool, ToolNamespace, parse, parse_tools, render, render_with,
 };
+use gptoss::tokenizer::Tokenizer;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -329,7 +330,7 @@ fn parses_every_completion_to_the_messages_of_the_library() {
     let tokenizer = o200k();
     let mut otherwise = read_otherwise();
     let cases = load(include_str!("../goldens/harmony/parse.json"));
-    assert_eq!(cases.len(), 56);
+    assert_eq!(cases.len(), 54);
     for case in cases {
         let name = case["name"].as_str().unwrap();
         let parsed = parse(&tokenizer, &ids(&case["tokens"]));
@@ -502,5 +503,91 @@ fn as_read(message: Message) -> Message {
         content: vec![Content::Text(text)],
         recipient: message.recipient.filter(|recipient| recipient != "all"),
         ..message
+    }
+}
+
+/// The messages of OpenAI's chat API, as far as the template goldens use them.
+fn from_chat(case: &Value) -> Conversation {
+    let effort = case["reasoning_effort"].as_str().unwrap();
+    let mut messages = vec![Message::system(SystemContent {
+        date: text_of(&case["current_date"]),
+        reasoning: Some(effort.parse().unwrap()),
+        ..SystemContent::default()
+    })];
+    let chat = case["messages"].as_array().unwrap();
+    let (instructions, chat) = match chat.split_first() {
+        Some((first, rest))
+            if ["system", "developer"]
+                .iter()
+                .any(|role| first["role"] == *role) =>
+        {
+            (text_of(&first["content"]), rest)
+        }
+        _ => (None, chat.as_slice()),
+    };
+    let tools = case["tools"].as_array();
+    let tools = tools.map(|_| parse_tools(&case["tools"].to_string()).unwrap());
+    if instructions.is_some() || tools.is_some() {
+        messages.push(Message::developer(DeveloperContent {
+            instructions,
+            tools,
+            namespaces: Vec::new(),
+        }));
+    }
+    let mut last_call = None;
+    for message in chat {
+        let content = message["content"].as_str().unwrap();
+        let calls = message.get("tool_calls").and_then(Value::as_array);
+        match message["role"].as_str().unwrap() {
+            "user" => messages.push(Message::user(content)),
+            "tool" => {
+                messages.push(Message::tool_result(last_call.as_ref().unwrap(), content));
+            }
+            _ => {
+                let thinking = text_of(&message["thinking"]);
+                messages.extend(thinking.map(|text| Message::assistant("analysis", text)));
+                let channel = if calls.is_some() {
+                    "commentary"
+                } else {
+                    "final"
+                };
+                if !content.is_empty() {
+                    messages.push(Message::assistant(channel, content));
+                }
+            }
+        }
+        for call in calls.into_iter().flatten() {
+            let function = &call["function"];
+            let arguments = text_of(&function["arguments"]);
+            // A template writes an object as Python's json.dumps does.
+            let arguments = arguments
+                .unwrap_or_else(|| function["arguments"].to_string().replace("\":\"", "\": \""));
+            let call = Message {
+                recipient: Some(format!("functions.{}", function["name"].as_str().unwrap())),
+                content_type: Some("<|constrain|>json".to_owned()),
+                ..Message::assistant("commentary", arguments)
+            };
+            messages.push(call.clone());
+            last_call = Some(call);
+        }
+    }
+    messages.into()
+}
+
+#[test]
+fn chats_render_to_the_ids_of_the_tiny_model() {
+    let json = include_bytes!("../../assets/tiny/tokenizer.json");
+    let tiny = Tokenizer::from_json(json, "tiny").unwrap();
+    let cases = load(include_str!("../goldens/harmony/template.json"));
+    assert_eq!(cases.len(), 11);
+    for case in cases {
+        let rendered = render(&from_chat(&case), &tiny);
+        let name = case["name"].as_str().unwrap();
+        assert_eq!(
+            tiny.decode(&rendered),
+            case["text"].as_str().unwrap(),
+            "{name}"
+        );
+        assert_eq!(rendered, ids(&case["tiny_ids"]), "{name}");
     }
 }
