@@ -143,10 +143,14 @@ fn names_all_special_tokens_that_are_missing() {
 
 #[test]
 fn refuses_control_tokens_that_text_could_forge() {
-    let error = edited(|json| json["added_tokens"][8]["special"] = json!(false)).unwrap_err();
+    let error = edited(|json| {
+        for token in [1, 8] {
+            json["added_tokens"][token]["special"] = json!(false);
+        }
+    });
     assert_eq!(
-        error.to_string(),
-        "`edited.json` does not mark <|start|> as special (`\"special\": true`), \
+        error.unwrap_err().to_string(),
+        "`edited.json` does not mark <|endoftext|>, <|start|> as special (`\"special\": true`), \
          so text could forge control tokens; fetch the model's own file again"
     );
 }

@@ -163,7 +163,7 @@ fn a_content_type_needs_no_space_before_constrain() {
         "<|channel|>commentary functions.x <|constrain|>json",
     ] {
         let message = read(&format!("{header}<|message|>{{}}<|call|>"));
-        assert_eq!(message, [expected.clone()], "{header}");
+        assert_eq!(message, std::slice::from_ref(&expected), "{header}");
     }
 }
 
@@ -174,8 +174,8 @@ fn a_tool_call_that_was_cut_off_is_reported_with_what_there_is() {
         (format!("{header}<|message|>{{\"loc"), "{\"loc"),
         (format!("{header}<|message|>"), ""),
         (header.to_owned(), ""),
-        (format!(" to=functions.x<|call|>"), ""),
-        (format!(" to=functions.x json"), ""),
+        (" to=functions.x<|call|>".to_owned(), ""),
+        (" to=functions.x json".to_owned(), ""),
     ] {
         let messages = read(&markup);
         let [message] = messages.as_slice() else {
