@@ -111,6 +111,10 @@ impl Tokenizer {
         }
         // Control-token text in what people write stays text.
         bpe.set_encode_special_tokens(true);
+        // A tokenizer saved in training may cut or fill what it encodes.
+        bpe.with_padding(None);
+        bpe.with_truncation(None)
+            .expect("no truncation has no parameters to be wrong");
         let special = find_special(&bpe, source)?;
         let bytes = TokenBytes::new(&bpe, source)?;
         Ok(Self {

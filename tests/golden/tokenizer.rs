@@ -5,7 +5,7 @@
     reason = "a golden that cannot be read fails the test"
 )]
 
-use gptoss::tokenizer::Tokenizer;
+use gptoss::tokenizer::{Tokenizer, Utf8Stream};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -109,6 +109,26 @@ fn the_control_tokens_are_those_of_the_harmony_encoding() {
     }
     let stops = &golden["stop_tokens_for_assistant_actions"];
     assert_eq!(stops, &serde_json::json!(&special.stops()[..2]));
+}
+
+#[test]
+fn emoji_and_cjk_stream_in_whole_characters_token_by_token() {
+    let tokenizer = o200k();
+    let text = "👩‍👩‍👧 日本語 🇫🇷";
+    let ids = tokenizer.encode(text);
+    assert!(
+        ids.len() > text.chars().count(),
+        "some token is half a character"
+    );
+    for cut in 0..=ids.len() {
+        let mut stream = Utf8Stream::default();
+        let streamed: String = ids[..cut]
+            .iter()
+            .map(|&id| stream.push(tokenizer.token_bytes(id).unwrap()))
+            .collect();
+        assert!(text.starts_with(&streamed), "{streamed:?}");
+        assert_eq!(streamed + &stream.finish(), tokenizer.decode(&ids[..cut]));
+    }
 }
 
 #[test]

@@ -70,6 +70,13 @@ fn a_garbled_channel_is_thinking_and_the_answer_after_it_is_shown() {
 }
 
 #[test]
+fn a_garbled_channel_does_not_hide_a_tool_call() {
+    let message = &read("<|channel|>?? to=functions.a json<|message|>{}<|call|>")[0];
+    assert_eq!(message.kind(), Kind::ToolCall);
+    assert_eq!(message.tool_name(), Some("a"));
+}
+
+#[test]
 fn of_a_doubled_channel_the_last_that_exists_counts() {
     for (header, kind) in [
         ("<|channel|><|channel|>final", Kind::Final),
