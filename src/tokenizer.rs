@@ -1,11 +1,11 @@
 //! Text to token ids and back, reading the checkpoint's `tokenizer.json`.
 //!
-//! gpt-oss speaks o200k_harmony: a byte-level BPE vocabulary, and above it the control tokens of
+//! gpt-oss speaks `o200k_harmony`: a byte-level BPE vocabulary, and above it the control tokens of
 //! the harmony format. Text from users, files and tools is encoded by [`Tokenizer::encode`], which
 //! never yields a control token; only the renderer puts those in, by the ids of [`Special`].
 
 use std::collections::HashMap;
-use tokenizers::{ModelWrapper, Tokenizer as Bpe};
+use tokenizers::{AddedToken, ModelWrapper, Tokenizer as Bpe};
 
 mod utf8;
 pub use utf8::Utf8Stream;
@@ -111,6 +111,10 @@ impl Tokenizer {
         }
         // Control-token text in what people write stays text.
         bpe.set_encode_special_tokens(true);
+        // A tokenizer saved in training may cut or fill what it encodes.
+        bpe.with_padding(None);
+        bpe.with_truncation(None)
+            .expect("no truncation has no parameters to be wrong");
         let special = find_special(&bpe, source)?;
         let bytes = TokenBytes::new(&bpe, source)?;
         Ok(Self {
@@ -162,23 +166,18 @@ fn model_name(model: &ModelWrapper) -> &'static str {
 }
 
 fn find_special(bpe: &Bpe, source: &str) -> Result<Special, Error> {
-    let added: HashMap<String, (u32, bool)> = bpe
-        .get_added_tokens_decoder()
-        .into_iter()
-        .map(|(id, token)| (token.content, (id, token.special)))
-        .collect();
+    let mut added: Vec<(u32, AddedToken)> = bpe.get_added_tokens_decoder().into_iter().collect();
+    added.sort_by_key(|&(id, _)| id);
+    let find = |name: &str| {
+        let token = added.iter().find(|(_, token)| token.content == name);
+        token.map(|&(id, _)| id)
+    };
     let mut missing = Vec::new();
-    let mut ordinary = Vec::new();
-    let mut id_of = |name: &str| match added.get(name) {
-        Some(&(id, true)) => id,
-        Some(_) => {
-            ordinary.push(name.to_owned());
-            0
-        }
-        None => {
+    let mut id_of = |name: &str| {
+        find(name).unwrap_or_else(|| {
             missing.push(name.to_owned());
             0
-        }
+        })
     };
     let special = Special {
         start: id_of("<|start|>"),
@@ -188,15 +187,20 @@ fn find_special(bpe: &Bpe, source: &str) -> Result<Special, Error> {
         constrain: id_of("<|constrain|>"),
         return_: id_of("<|return|>"),
         call: id_of("<|call|>"),
-        endoftext: added.get("<|endoftext|>").map(|&(id, _)| id),
+        endoftext: find("<|endoftext|>"),
     };
     let file = source.to_owned();
     if !missing.is_empty() {
         let names = missing;
         return Err(Error::MissingSpecial { file, names });
     }
-    if !ordinary.is_empty() {
-        let names = ordinary;
+    let names: Vec<String> = added
+        .into_iter()
+        .map(|(_, token)| token)
+        .filter(|token| !token.special && token.content.starts_with("<|"))
+        .map(|token| token.content)
+        .collect();
+    if !names.is_empty() {
         return Err(Error::NotSpecial { file, names });
     }
     Ok(special)

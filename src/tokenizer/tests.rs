@@ -82,6 +82,22 @@ fn an_id_in_a_gap_has_no_bytes() {
 }
 
 #[test]
+fn encodes_whole_texts_whatever_training_left_in_the_file() {
+    let tokenizer = edited(|json| {
+        json["truncation"] = json!({
+            "direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0
+        });
+        json["padding"] = json!({
+            "strategy": {"Fixed": 50}, "direction": "Left", "pad_to_multiple_of": null,
+            "pad_id": 2881, "pad_type_id": 0, "pad_token": "<|endoftext|>"
+        });
+    })
+    .unwrap();
+    let text = "one two three four";
+    assert_eq!(tokenizer.encode(text), tiny().encode(text));
+}
+
+#[test]
 fn refuses_what_is_not_json() {
     let error = Tokenizer::from_json(b"version https://git-lfs", "a/tokenizer.json").unwrap_err();
     assert!(matches!(error, Error::Unreadable { .. }), "{error}");
@@ -143,10 +159,14 @@ fn names_all_special_tokens_that_are_missing() {
 
 #[test]
 fn refuses_control_tokens_that_text_could_forge() {
-    let error = edited(|json| json["added_tokens"][8]["special"] = json!(false)).unwrap_err();
+    let error = edited(|json| {
+        for token in [1, 8] {
+            json["added_tokens"][token]["special"] = json!(false);
+        }
+    });
     assert_eq!(
-        error.to_string(),
-        "`edited.json` does not mark <|start|> as special (`\"special\": true`), \
+        error.unwrap_err().to_string(),
+        "`edited.json` does not mark <|endoftext|>, <|start|> as special (`\"special\": true`), \
          so text could forge control tokens; fetch the model's own file again"
     );
 }

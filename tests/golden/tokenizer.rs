@@ -1,13 +1,18 @@
 //! The real vocabulary against tiktoken.
 
-use gptoss::tokenizer::Tokenizer;
+#![allow(
+    clippy::unwrap_used,
+    reason = "a golden that cannot be read fails the test"
+)]
+
+use gptoss::tokenizer::{Tokenizer, Utf8Stream};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// The o200k_harmony tokenizer, read once for all tests.
+/// The `o200k_harmony` tokenizer, read once for all tests.
 pub fn o200k() -> Arc<Tokenizer> {
     static TOKENIZER: OnceLock<Arc<Tokenizer>> = OnceLock::new();
     let load = || {
@@ -67,12 +72,11 @@ fn decodes_ids_to_the_same_bytes_and_text() {
         lossy,
     } in goldens.decode
     {
-        let hex: String = ids
+        let bytes = ids
             .iter()
-            .flat_map(|&id| tokenizer.token_bytes(id).unwrap())
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        assert_eq!(hex, bytes_hex, "{ids:?}");
+            .flat_map(|&id| tokenizer.token_bytes(id).unwrap());
+        let hex: Vec<String> = bytes.map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex.concat(), bytes_hex, "{ids:?}");
         assert_eq!(tokenizer.decode(&ids), lossy, "{ids:?}");
     }
 }
@@ -105,6 +109,26 @@ fn the_control_tokens_are_those_of_the_harmony_encoding() {
     }
     let stops = &golden["stop_tokens_for_assistant_actions"];
     assert_eq!(stops, &serde_json::json!(&special.stops()[..2]));
+}
+
+#[test]
+fn emoji_and_cjk_stream_in_whole_characters_token_by_token() {
+    let tokenizer = o200k();
+    let text = "👩‍👩‍👧 日本語 🇫🇷";
+    let ids = tokenizer.encode(text);
+    assert!(
+        ids.len() > text.chars().count(),
+        "some token is half a character"
+    );
+    for cut in 0..=ids.len() {
+        let mut stream = Utf8Stream::default();
+        let streamed: String = ids[..cut]
+            .iter()
+            .map(|&id| stream.push(tokenizer.token_bytes(id).unwrap()))
+            .collect();
+        assert!(text.starts_with(&streamed), "{streamed:?}");
+        assert_eq!(streamed + &stream.finish(), tokenizer.decode(&ids[..cut]));
+    }
 }
 
 #[test]

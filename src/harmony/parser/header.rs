@@ -120,9 +120,8 @@ impl Header {
             None => ("", text.as_ref()),
         };
         let last = last.trim_start();
-        let begins_a_header_word = HEADER_WORDS
-            .iter()
-            .any(|word| word.starts_with(last) || is_header_word(last));
+        let begins_a_header_word =
+            is_header_word(last) || HEADER_WORDS.iter().any(|word| word.starts_with(last));
         !begins_a_header_word || !complete.split_whitespace().all(is_header_word)
     }
 
