@@ -50,7 +50,10 @@ pub enum Located {
     /// Every needed file is there; the snapshot directory.
     Complete(PathBuf),
     /// Some files are there; what is not, by name.
-    Incomplete { missing: Vec<String> },
+    Incomplete {
+        /// Each with the reason where it is there but not whole.
+        missing: Vec<String>,
+    },
     /// Nothing of this revision is there.
     Absent,
 }
@@ -60,11 +63,13 @@ pub enum Located {
 pub struct Progress {
     /// The file that is being fetched.
     pub file: String,
-    /// Bytes of this file on disk, and its size.
+    /// Bytes of this file on disk.
     pub file_done: u64,
+    /// Bytes of this file.
     pub file_total: u64,
-    /// Bytes of all files of the [`Plan`] on disk, and their size.
+    /// Bytes on disk of all files of the [`Plan`].
     pub done: u64,
+    /// Bytes of all files of the [`Plan`].
     pub total: u64,
 }
 

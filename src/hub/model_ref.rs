@@ -18,7 +18,9 @@ pub enum ModelRef {
     Directory(PathBuf),
     /// `owner/name[@revision]`; `20b` and `120b` are `openai/gpt-oss-20b` and `-120b`.
     Repo {
+        /// `owner/name`
         id: String,
+        /// A branch, a tag or a commit; `main` where there is none.
         revision: Option<String>,
     },
 }
