@@ -1,6 +1,6 @@
 //! A model's name or path to files on disk: the Hugging Face cache and downloads into it.
 //!
-//! The cache is the one that huggingface_hub, transformers and vLLM use, so a model that is already
+//! The cache is the one that `huggingface_hub`, transformers and vLLM use, so a model that is already
 //! on the machine is found and one that is fetched here is found by them:
 //!
 //! ```text
@@ -31,7 +31,7 @@ const DEFAULT_REVISION: &str = "main";
 
 /// Where the cache is and how the hub is reached.
 ///
-/// The variables are those of huggingface_hub: `HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`,
+/// The variables are those of `huggingface_hub`: `HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`,
 /// `HF_TOKEN_PATH`, `HF_ENDPOINT`, `HF_HUB_OFFLINE`, and `SSL_CERT_FILE` for a network with its own
 /// certificate authority. One that is set to nothing counts as unset.
 #[derive(Clone, Debug)]

@@ -20,7 +20,7 @@ use super::{Error, Hub};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest silence in the middle of an answer.
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
 const MAX_REDIRECTS: usize = 10;
 /// A list of files or an index is a few kilobytes; this bounds a server that never ends.
 const MAX_TEXT: u64 = 64 << 20;
@@ -241,7 +241,7 @@ impl<'a> Client<'a> {
     ) -> Result<Response<Body>, Error> {
         let what = what.to_owned();
         match response.status().as_u16() {
-            200..400 => Ok(response),
+            200..=399 => Ok(response),
             status @ (401 | 403) => Err(Error::Denied {
                 what,
                 status,

@@ -319,7 +319,7 @@ fn hex(bytes: &[u8]) -> String {
     )
 }
 
-/// Lets `pointer` in the snapshot be `blob`, by a relative link as huggingface_hub makes them.
+/// Lets `pointer` in the snapshot be `blob`, by a relative link as `huggingface_hub` makes them.
 fn link(blob: &Path, pointer: &Path) -> Result<(), Error> {
     let failed = |source| Error::io(pointer, source);
     match fs::remove_file(pointer) {

@@ -1,5 +1,8 @@
 //! Fetching a model from a hub on loopback, through the library and with `gptoss pull`.
 
+// The helpers below are outside the functions that clippy knows as tests.
+#![allow(clippy::unwrap_used)]
+
 #[path = "../support/hub_server.rs"]
 mod hub_server;
 

@@ -144,8 +144,8 @@ impl Reply {
         }
     }
 
-    fn with(mut self, name: &'static str, value: impl ToString) -> Self {
-        self.headers.push((name, value.to_string()));
+    fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
         self
     }
 }
@@ -263,7 +263,7 @@ fn hub(state: &mut State, request: &Request, storage: &str) -> Reply {
         return Reply::new(302, "Found")
             .with("Location", format!("{storage}/{hash}?signature=1"))
             .with("X-Repo-Commit", &hub.commit)
-            .with("X-Linked-Size", size)
+            .with("X-Linked-Size", size.to_string())
             .with("X-Linked-Etag", format!("\"{hash}\""));
     }
     Reply::new(200, content.clone())
