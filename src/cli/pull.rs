@@ -232,7 +232,9 @@ impl Shown {
         }
         let done = plan.files.iter().map(|file| file.done).sum();
         let total = plan.files.iter().map(|file| file.size).sum();
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+        // What is on disk already must not count as speed.
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr())
+            .with_position(done);
         let style = ProgressStyle::with_template(
             "{wide_msg} {bar:20} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta}",
         );
@@ -241,8 +243,6 @@ impl Shown {
                 .expect("the template is a constant")
                 .progress_chars("=> "),
         );
-        // What is on disk already must not count as speed.
-        bar.set_position(done);
         bar.reset_eta();
         bar.enable_steady_tick(Duration::from_millis(250));
         Self::Bar(bar)

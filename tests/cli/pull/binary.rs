@@ -34,7 +34,7 @@ fn pull_prints_the_snapshot_and_one_line_for_each_file() {
         "fetching config.json (25 bytes)\n\
          fetching generation_config.json (19 bytes)\n\
          fetching tokenizer.json (18 bytes)\n\
-         fetching model.safetensors.index.json (174 bytes)\n\
+         fetching model.safetensors.index.json (182 bytes)\n\
          fetching model-00000-of-00002.safetensors (300.1 kB)\n\
          fetching model-00001-of-00002.safetensors (200.1 kB)\n\
          fetching model-00002-of-00002.safetensors (100.1 kB)\n"
