@@ -45,13 +45,22 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let hub = Hub::from_env()?;
     let snapshot = if let Located::Complete(snapshot) = hub.locate(id, revision)? {
-        writeln!(stderr, "{} is already complete", args.model)?;
+        note(&format!("{} is already complete", args.model));
         snapshot
     } else {
         fetch(&hub, &hub.plan(id, revision)?)?
     };
-    writeln!(io::stdout(), "{}", snapshot.display())?;
-    Ok(())
+    match writeln!(io::stdout(), "{}", snapshot.display()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("writing to standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line to standard error. One that is closed is no reason to stop a download.
+fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// The directory of `model`, fetching it first if the user says so.
@@ -258,8 +267,7 @@ impl Shown {
             }
             Self::Lines { last } => {
                 if last.as_deref() != Some(&progress.file) {
-                    // A closed standard error is no reason to stop a download.
-                    let _ = writeln!(io::stderr(), "{}", line(progress));
+                    note(&line(progress));
                     *last = Some(progress.file.clone());
                 }
             }
