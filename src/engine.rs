@@ -1,25 +1,45 @@
-//! Token ids in, token ids out. Knows no text, no roles and no terminal.
+//! The engine: token ids in, token ids out. It knows no text, no roles and no terminal.
+//!
+//! [`model`] is gpt-oss on one page, written over the operations of [`backend`]; [`candle`] runs them on the CPU
+//! and [`twin`] is the slow, obvious version of them; [`generator`] is the loop around it all.
 
+pub mod backend;
+pub mod cache;
+pub mod candle;
 pub mod generator;
+pub mod model;
+pub mod rope;
 pub mod sampler;
+pub mod twin;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub use generator::{Event, Finish, Generator, Request, Stats};
+pub use generator::{Event, Finish, Generator, Output, Request, Stats};
 pub use sampler::{Sampler, Sampling};
 
-/// Asks a running turn to stop; one per turn, so that a late request cannot hit the next one.
+use crate::checkpoint::Checkpoint;
+use backend::Engine;
+use cache::KvCache;
+use model::Transformer;
+
+/// Asks a running generation to stop; one per turn, so that a late request cannot hit the next one.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
+    /// Nothing is asked yet.
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// Asks to stop within one token or one prefill chunk.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
+
+    /// Whether a stop was asked for.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -28,72 +48,163 @@ impl Cancel {
 /// How the KV history is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KvType {
+    /// Two bytes a value, half the memory.
     #[default]
     Bf16,
+    /// Four bytes a value, exactly what was computed.
     F32,
 }
 
-/// What to run on and how.
-#[derive(Clone, Debug)]
+impl KvType {
+    /// Bytes of one stored value.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::Bf16 => 2,
+            Self::F32 => 4,
+        }
+    }
+}
+
+/// What to run with.
+#[derive(Clone, Debug, Default)]
 pub struct EngineOptions {
+    /// How the history is stored.
     pub kv_type: KvType,
-    /// Largest number of positions the history may hold; `None`: what the checkpoint allows.
+    /// Positions the history may hold; `None`: as many as the checkpoint was made for.
     pub context: Option<usize>,
     /// `None`: one per physical core.
     pub threads: Option<usize>,
 }
 
 /// Why the engine could not go on.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
+    /// The history cannot hold the prompt.
     #[error("the prompt has {prompt} tokens and the context holds {context}")]
-    PromptTooLong { prompt: usize, context: usize },
-    #[error("the prompt is empty")]
+    PromptTooLong {
+        /// Tokens of the prompt.
+        prompt: usize,
+        /// Positions of the history.
+        context: usize,
+    },
+    /// There is nothing to predict from.
+    #[error("the prompt is empty, expected at least one token")]
     EmptyPrompt,
-    #[error("token id {id} is outside the vocabulary of {vocab_size}")]
-    TokenOutOfRange { id: u32, vocab_size: usize },
-    #[error("the logits at position {position} are not finite")]
-    NotFinite { position: usize },
+    /// An id that has no row in the embedding.
+    #[error("token id {id} is outside the vocabulary, expected 0 to {}", .vocab_size - 1)]
+    TokenOutOfRange {
+        /// The id.
+        id: u32,
+        /// Rows of the embedding.
+        vocab_size: usize,
+    },
+    /// NaN or infinity where numbers were due.
+    #[error(
+        "the logits at position {position} are not finite: the checkpoint is damaged, or the device computes wrongly"
+    )]
+    NotFinite {
+        /// Position of the token that the logits came after.
+        position: usize,
+    },
+    /// A sampling value outside its interval.
     #[error("`{name}` is {value}, expected {expected}")]
     Sampling {
+        /// As on the command line.
         name: &'static str,
+        /// As given.
         value: String,
+        /// The interval.
         expected: &'static str,
     },
+    /// A context that the checkpoint cannot have.
+    #[error("a context of {context} tokens was asked for, expected 1 to {max}, which the checkpoint was made for")]
+    Context {
+        /// As asked for.
+        context: usize,
+        /// `max_position_embeddings`
+        max: usize,
+    },
+    /// The device or the system failed.
     #[error("{0}")]
     Device(String),
 }
 
-/// The model with its cache behind one object-safe face: what [`Generator`] drives.
+/// A model with its cache behind one object-safe face: what [`Generator`] drives.
 pub trait LanguageModel: Send {
-    /// Rows of logits.
+    /// Logits per row.
     fn vocab_size(&self) -> usize;
+
     /// Positions the history can hold.
     fn context(&self) -> usize;
-    /// Committed positions.
-    fn len(&self) -> usize;
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
+
     /// Forgets everything from position `len` on.
     fn truncate(&mut self, len: usize);
-    /// Runs `tokens` at positions `len()..` and commits them. Returns the logits of the last `logits` of them,
-    /// `[logits, vocab_size]` row-major (empty for 0), or `None` when cancelled: then nothing is committed.
-    fn forward(
-        &mut self,
-        tokens: &[u32],
-        logits: usize,
-        cancel: &Cancel,
-    ) -> Result<Option<Vec<f32>>, Error>;
+
+    /// Runs `tokens` at the next positions and commits them. Gives the logits of the last `logits` of them,
+    /// `[logits, vocab_size]` row-major, or `None` when cancelled: then nothing is committed.
+    ///
+    /// # Errors
+    /// [`Error::Device`]
+    fn forward(&mut self, tokens: &[u32], logits: usize, cancel: &Cancel) -> Result<Option<Vec<f32>>, Error>;
+
     /// For the figures: `cpu (candle, avx512, 2 threads)`.
-    fn device(&self) -> String;
+    fn describe(&self) -> String;
+}
+
+/// A transformer on an engine, with its cache.
+pub struct Loaded<E: Engine> {
+    transformer: Transformer<E>,
+    cache: KvCache<E>,
+}
+
+impl<E: Engine> Loaded<E> {
+    /// The weights of `checkpoint` on `engine`, and an empty cache.
+    ///
+    /// # Errors
+    /// [`Error::Context`]
+    pub fn new(engine: E, checkpoint: &Checkpoint, options: &EngineOptions) -> Result<Self, Error> {
+        let max = checkpoint.config.max_position_embeddings;
+        let context = options.context.unwrap_or(max);
+        if context == 0 || context > max {
+            return Err(Error::Context { context, max });
+        }
+        let transformer = Transformer::new(engine, checkpoint);
+        let cache = transformer.new_cache(options.kv_type, context);
+        Ok(Self { transformer, cache })
+    }
+}
+
+impl<E: Engine> LanguageModel for Loaded<E> {
+    fn vocab_size(&self) -> usize {
+        self.transformer.config().vocab_size
+    }
+
+    fn context(&self) -> usize {
+        self.cache.capacity()
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.cache.truncate(self.transformer.engine(), len);
+    }
+
+    fn forward(&mut self, tokens: &[u32], logits: usize, cancel: &Cancel) -> Result<Option<Vec<f32>>, Error> {
+        let Self { transformer, cache } = self;
+        let mut unless_cancelled = |_: usize, _: &_| {
+            if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        transformer.engine().run(|| transformer.forward(tokens, logits, cache, &mut unless_cancelled))
+    }
+
+    fn describe(&self) -> String {
+        self.transformer.engine().describe()
+    }
 }
 
 /// Loads a checkpoint onto the CPU.
-pub fn load(
-    checkpoint: &crate::checkpoint::Checkpoint,
-    options: &EngineOptions,
-) -> Result<Box<dyn LanguageModel>, Error> {
-    let _ = (checkpoint, options);
-    todo!()
+///
+/// # Errors
+/// [`Error::Context`], [`Error::Device`]
+pub fn load(checkpoint: &Checkpoint, options: &EngineOptions) -> Result<Box<dyn LanguageModel>, Error> {
+    let engine = candle::Cpu::new(options.threads)?;
+    Ok(Box::new(Loaded::new(engine, checkpoint, options)?))
 }

@@ -3,5 +3,8 @@
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
 mod checkpoint;
+mod goldens;
 mod harmony;
+mod model;
 mod tokenizer;
+mod twin;

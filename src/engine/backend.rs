@@ -1,0 +1,116 @@
+//! The seam between the model and what runs it.
+//!
+//! [`Transformer`](super::model::Transformer) is written once, over this trait. Activations are tensors of a burn
+//! backend; weights are whatever the kernels of that backend read best. Two kinds of engine implement it: the
+//! fast ones with kernels of their own, and [`Twin`](super::twin::Twin), the same operations in plain burn
+//! calls on any burn backend, against which the fast ones are tested.
+
+use std::ops::Range;
+
+use burn::tensor::backend::Backend;
+use burn::tensor::{Int, Tensor};
+
+use super::rope::Rope;
+use super::{Error, KvType};
+use crate::checkpoint::{Bf16, Experts, Linear};
+
+/// Which experts each token goes to, in falling order of their logits, and with what weight.
+pub struct Routing<B: Backend> {
+    /// `[tokens, experts_per_token]`
+    pub ids: Tensor<B, 2, Int>,
+    /// `[tokens, experts_per_token]`, each row sums to 1.
+    pub weights: Tensor<B, 2>,
+}
+
+/// The operations gpt-oss is made of. `n` is the number of tokens of one forward pass.
+pub trait Engine: Send + Sync {
+    /// The burn backend whose tensors carry the activations, always in f32.
+    type Burn: Backend;
+    /// A small dense vector: a norm's gain, the sinks.
+    type Vector: Send + Sync;
+    /// A dense weight `[rows, cols]` with its bias.
+    type Linear: Send + Sync;
+    /// A table with one row per token id: embedding and unembedding.
+    type Table: Send + Sync;
+    /// The packed weights of all experts of one layer, both products.
+    type Experts: Send + Sync;
+    /// The cosines and sines for the positions of one forward pass.
+    type Rotation;
+    /// The keys and values of one layer.
+    type History: Send;
+
+    /// What the figures call it: `cpu (candle, avx512, 2 threads)`.
+    fn describe(&self) -> String;
+
+    /// Runs a whole forward pass, where the engine's threads are at hand.
+    fn run<R: Send>(&self, forward: impl FnOnce() -> R + Send) -> R {
+        forward()
+    }
+
+    /// Takes over a vector.
+    fn load_vector(&self, vector: &Bf16) -> Self::Vector;
+    /// Takes over weights that read the same input, as one product with the rows of all of them.
+    fn load_linear(&self, parts: &[&Linear]) -> Self::Linear;
+    /// Takes over an embedding or unembedding.
+    fn load_table(&self, table: &Bf16) -> Self::Table;
+    /// Takes over the experts of a layer.
+    fn load_experts(&self, gate_up: &Experts, down: &Experts) -> Self::Experts;
+    /// An empty history for `kv_heads` heads of `head_dim`.
+    fn new_history(&self, kv_heads: usize, head_dim: usize, kv_type: KvType) -> Self::History;
+
+    /// The rows of `tokens`: `[n, hidden]`.
+    fn embed(&self, tokens: &[u32], table: &Self::Table) -> Tensor<Self::Burn, 2>;
+
+    /// `x / sqrt(mean(x²) + eps) · gain` per row of `[n, hidden]`.
+    fn rms_norm(&self, x: Tensor<Self::Burn, 2>, gain: &Self::Vector, eps: f32) -> Tensor<Self::Burn, 2>;
+
+    /// `x Wᵀ + b`: `[n, cols]` to `[n, rows]`.
+    fn linear(&self, x: Tensor<Self::Burn, 2>, weight: &Self::Linear) -> Tensor<Self::Burn, 2>;
+
+    /// Cosines and sines for `positions`.
+    fn rotation(&self, positions: Range<usize>, rope: &Rope) -> Self::Rotation;
+
+    /// Rotates the halves of every head of `[n, heads, head_dim]`.
+    fn rotate(&self, x: Tensor<Self::Burn, 3>, rotation: &Self::Rotation) -> Tensor<Self::Burn, 3>;
+
+    /// Writes k and v, `[n, kv_heads, head_dim]`, at positions `start..start + n`, over what may be there.
+    fn append(
+        &self,
+        history: &mut Self::History,
+        start: usize,
+        k: Tensor<Self::Burn, 3>,
+        v: Tensor<Self::Burn, 3>,
+    );
+
+    /// Lets go of the memory of positions from `len` on, as far as that is simple.
+    fn truncate(&self, history: &mut Self::History, len: usize);
+
+    /// Attention of q, `[n, heads, head_dim]` at positions `start..start + n`, over the keys that
+    /// [`visible`](super::cache::visible) allows, with one sink logit per head in the denominator: `[n, heads · head_dim]`.
+    fn attention(
+        &self,
+        q: Tensor<Self::Burn, 3>,
+        history: &Self::History,
+        start: usize,
+        window: Option<usize>,
+        sinks: &Self::Vector,
+    ) -> Tensor<Self::Burn, 2>;
+
+    /// The `top_k` experts of each row by router logit, and the softmax over those logits alone.
+    fn route(&self, x: Tensor<Self::Burn, 2>, router: &Self::Linear, top_k: usize) -> Routing<Self::Burn>;
+
+    /// The chosen experts' MLPs, clamped at `limit`, summed by weight: `[n, hidden]` to `[n, hidden]`.
+    fn experts(
+        &self,
+        x: Tensor<Self::Burn, 2>,
+        routing: Routing<Self::Burn>,
+        experts: &Self::Experts,
+        limit: f32,
+    ) -> Tensor<Self::Burn, 2>;
+
+    /// `x Wᵀ` over the whole vocabulary, read back: `[n, vocab]` row-major.
+    ///
+    /// # Errors
+    /// [`Error::Device`] where the device failed on the way.
+    fn logits(&self, x: Tensor<Self::Burn, 2>, unembedding: &Self::Table) -> Result<Vec<f32>, Error>;
+}

@@ -1,0 +1,187 @@
+//! gpt-oss on one page, in the order and the words of `gpt_oss/torch/model.py`. Every name is defined before
+//! it is used; `n` is the number of new tokens.
+
+use std::ops::ControlFlow;
+
+use burn::tensor::Tensor;
+
+use super::backend::Engine;
+use super::cache::KvCache;
+use super::rope::Rope;
+use super::{Error, KvType};
+use crate::checkpoint::{self, Checkpoint, Config, LayerType};
+
+/// Attention with sinks over the layer's history.
+struct AttentionBlock<E: Engine> {
+    norm: E::Vector,
+    /// Rows: every query head, every key head, every value head.
+    qkv: E::Linear,
+    sinks: E::Vector,
+    out: E::Linear,
+    /// Only the sliding layers have one.
+    window: Option<usize>,
+}
+
+impl<E: Engine> AttentionBlock<E> {
+    fn new(engine: &E, layer: &checkpoint::Layer, layer_type: LayerType, config: &Config) -> Self {
+        Self {
+            norm: engine.load_vector(&layer.attention_norm),
+            qkv: engine.load_linear(&[&layer.q, &layer.k, &layer.v]),
+            sinks: engine.load_vector(&layer.sinks),
+            out: engine.load_linear(&[&layer.out]),
+            window: (layer_type == LayerType::Sliding).then_some(config.sliding_window),
+        }
+    }
+
+    /// # Shapes
+    /// - `x`: `[n, hidden]`, and so is the result
+    fn forward(
+        &self,
+        engine: &E,
+        x: Tensor<E::Burn, 2>,
+        config: &Config,
+        rotation: &E::Rotation,
+        history: &mut E::History,
+        start: usize,
+    ) -> Tensor<E::Burn, 2> {
+        let [n, _] = x.dims();
+        let (heads, kv_heads, d) = (config.num_attention_heads, config.num_key_value_heads, config.head_dim);
+
+        let t = engine.rms_norm(x.clone(), &self.norm, config.rms_norm_eps as f32);
+        let qkv = engine.linear(t, &self.qkv);
+        let (keys, values) = (heads * d, (heads + kv_heads) * d);
+        let q = qkv.clone().narrow(1, 0, keys).reshape([n, heads, d]);
+        let k = qkv.clone().narrow(1, keys, kv_heads * d).reshape([n, kv_heads, d]);
+        let v = qkv.narrow(1, values, kv_heads * d).reshape([n, kv_heads, d]);
+
+        let q = engine.rotate(q, rotation);
+        let k = engine.rotate(k, rotation);
+        engine.append(history, start, k, v);
+        let t = engine.attention(q, history, start, self.window, &self.sinks);
+        x + engine.linear(t, &self.out)
+    }
+}
+
+/// The mixture of experts.
+struct MlpBlock<E: Engine> {
+    norm: E::Vector,
+    router: E::Linear,
+    experts: E::Experts,
+}
+
+impl<E: Engine> MlpBlock<E> {
+    fn new(engine: &E, layer: &checkpoint::Layer) -> Self {
+        Self {
+            norm: engine.load_vector(&layer.mlp_norm),
+            router: engine.load_linear(&[&layer.router]),
+            experts: engine.load_experts(&layer.gate_up, &layer.down),
+        }
+    }
+
+    /// # Shapes
+    /// - `x`: `[n, hidden]`, and so is the result
+    fn forward(&self, engine: &E, x: Tensor<E::Burn, 2>, config: &Config) -> Tensor<E::Burn, 2> {
+        let t = engine.rms_norm(x.clone(), &self.norm, config.rms_norm_eps as f32);
+        let routing = engine.route(t.clone(), &self.router, config.experts_per_token);
+        x + engine.experts(t, routing, &self.experts, config.swiglu_limit as f32)
+    }
+}
+
+/// One layer.
+struct TransformerBlock<E: Engine> {
+    attention: AttentionBlock<E>,
+    mlp: MlpBlock<E>,
+}
+
+/// The whole model.
+pub struct Transformer<E: Engine> {
+    engine: E,
+    config: Config,
+    rope: Rope,
+    embedding: E::Table,
+    blocks: Vec<TransformerBlock<E>>,
+    norm: E::Vector,
+    unembedding: E::Table,
+}
+
+impl<E: Engine> Transformer<E> {
+    /// Hands every weight of `checkpoint` to `engine`.
+    pub fn new(engine: E, checkpoint: &Checkpoint) -> Self {
+        let (config, weights) = (&checkpoint.config, &checkpoint.weights);
+        let blocks = weights
+            .layers
+            .iter()
+            .zip(&config.layer_types)
+            .map(|(layer, &layer_type)| TransformerBlock {
+                attention: AttentionBlock::new(&engine, layer, layer_type, config),
+                mlp: MlpBlock::new(&engine, layer),
+            })
+            .collect();
+        Self {
+            config: config.clone(),
+            rope: Rope::new(config),
+            embedding: engine.load_table(&weights.embedding),
+            blocks,
+            norm: engine.load_vector(&weights.norm),
+            unembedding: engine.load_table(&weights.unembedding),
+            engine,
+        }
+    }
+
+    /// What runs it.
+    pub const fn engine(&self) -> &E {
+        &self.engine
+    }
+
+    /// The numbers of the model.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// An empty cache that may grow to `capacity` positions.
+    pub fn new_cache(&self, kv_type: KvType, capacity: usize) -> KvCache<E> {
+        KvCache::new(&self.engine, &self.config, kv_type, capacity)
+    }
+
+    /// Runs `tokens` at the positions after what `cache` holds, commits them, and gives the logits of the last
+    /// `logits` of them, `[logits, vocab_size]`.
+    ///
+    /// `after_block` sees the residual stream `[n, hidden]` after the embedding (0) and after every block
+    /// (1, 2, ...) and may break off: then nothing is committed and the result is `None`.
+    ///
+    /// # Errors
+    /// [`Error::Device`] where the device failed.
+    pub fn forward(
+        &self,
+        tokens: &[u32],
+        logits: usize,
+        cache: &mut KvCache<E>,
+        after_block: &mut (dyn FnMut(usize, &Tensor<E::Burn, 2>) -> ControlFlow<()> + Send),
+    ) -> Result<Option<Vec<f32>>, Error> {
+        let (n, start) = (tokens.len(), cache.len());
+        let rotation = self.engine.rotation(start..start + n, &self.rope);
+
+        let mut x = self.engine.embed(tokens, &self.embedding);
+        if after_block(0, &x).is_break() {
+            return Ok(None);
+        }
+        for (i, (block, history)) in self.blocks.iter().zip(&mut cache.layers).enumerate() {
+            x = block.attention.forward(&self.engine, x, &self.config, &rotation, history, start);
+            x = block.mlp.forward(&self.engine, x, &self.config);
+            if after_block(i + 1, &x).is_break() {
+                return Ok(None);
+            }
+        }
+        cache.commit(n);
+
+        if logits == 0 {
+            return Ok(Some(Vec::new()));
+        }
+        let last = x.narrow(0, n - logits, logits);
+        let t = self.engine.rms_norm(last, &self.norm, self.config.rms_norm_eps as f32);
+        self.engine.logits(t, &self.unembedding).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! One sliding and one full layer of the real head geometry, and the MoE block alone, against the reference; by
+//! the kernels and by the twin.
+
+use std::fs;
+use std::ops::Range;
+
+use burn::tensor::TensorData;
+#[allow(deprecated, reason = "the last stable burn that has it")]
+use burn_candle::Candle;
+
+use super::*;
+use crate::checkpoint::{Bf16, Bytes, ExpertWeight, Experts, Layer, Linear, RopeScaling};
+use crate::engine::candle::Cpu;
+use crate::engine::candle::kernels::Kernels;
+use crate::engine::twin::Twin;
+
+const HIDDEN: usize = 128;
+const INTERMEDIATE: usize = 64;
+const EXPERTS: usize = 16;
+const TOKENS: usize = 150;
+
+fn config() -> Config {
+    Config {
+        hidden_size: HIDDEN,
+        intermediate_size: INTERMEDIATE,
+        num_hidden_layers: 1,
+        num_attention_heads: 64,
+        num_key_value_heads: 8,
+        head_dim: 64,
+        num_experts: EXPERTS,
+        experts_per_token: 4,
+        vocab_size: 64,
+        max_position_embeddings: 131_072,
+        sliding_window: 128,
+        layer_types: vec![LayerType::Sliding],
+        rope_theta: 150_000.0,
+        rope_scaling: RopeScaling {
+            factor: 32.0,
+            beta_fast: 32.0,
+            beta_slow: 1.0,
+            original_max_position_embeddings: 4096,
+        },
+        rms_norm_eps: 1e-5,
+        swiglu_limit: 7.0,
+    }
+}
+
+/// A golden file's tensors by name: shape and bytes.
+struct Golden(&'static [u8]);
+
+impl Golden {
+    fn read(name: &str) -> Self {
+        let path = format!("{}/tests/goldens/unit/{name}.safetensors", env!("CARGO_MANIFEST_DIR"));
+        Self(fs::read(path).unwrap().leak())
+    }
+
+    fn get(&self, name: &str) -> (Vec<usize>, &'static [u8]) {
+        let tensors = safetensors::SafeTensors::deserialize(self.0).unwrap();
+        let tensor = tensors.tensor(name).unwrap();
+        (tensor.shape().to_vec(), tensor.data())
+    }
+
+    fn f32(&self, name: &str) -> Vec<f32> {
+        self.get(name).1.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect()
+    }
+
+    fn bf16(&self, name: &str) -> Bf16 {
+        let (shape, bytes) = self.get(name);
+        Bf16 { bytes: Bytes::from(bytes), shape }
+    }
+
+    fn linear(&self, name: &str) -> Linear {
+        Linear { weight: self.bf16(&format!("{name}.weight")), bias: self.bf16(&format!("{name}.bias")) }
+    }
+
+    fn experts(&self, name: &str, rows: usize, cols: usize) -> Experts {
+        let bytes = |part: &str| Bytes::from(self.get(&format!("mlp.{name}_weight.{part}")).1);
+        Experts {
+            experts: EXPERTS,
+            rows,
+            cols,
+            weight: ExpertWeight::Mxfp4 { blocks: bytes("blocks"), scales: bytes("scales") },
+            bias: self.bf16(&format!("mlp.{name}_bias")),
+        }
+    }
+
+    fn layer(&self) -> Layer {
+        let qkv = self.linear("attn.qkv");
+        let rows = |of: &Bf16, rows: Range<usize>| {
+            let row = of.bytes.len() / of.shape[0];
+            let shape = [&[rows.len()], &of.shape[1..]].concat();
+            Bf16 { bytes: of.bytes.slice(rows.start * row..rows.end * row), shape }
+        };
+        let part = |range: Range<usize>| Linear {
+            weight: rows(&qkv.weight, range.clone()),
+            bias: rows(&qkv.bias, range),
+        };
+        Layer {
+            attention_norm: self.bf16("attn.norm.scale"),
+            q: part(0..4096),
+            k: part(4096..4608),
+            v: part(4608..5120),
+            sinks: self.bf16("attn.sinks"),
+            out: self.linear("attn.out"),
+            mlp_norm: self.bf16("mlp.norm.scale"),
+            router: self.linear("mlp.gate"),
+            gate_up: self.experts("mlp1", 2 * INTERMEDIATE, HIDDEN),
+            down: self.experts("mlp2", HIDDEN, INTERMEDIATE),
+        }
+    }
+}
+
+fn values<B: burn::tensor::backend::Backend, const D: usize>(t: Tensor<B, D>) -> Vec<f32> {
+    t.into_data().iter::<f32>().collect()
+}
+
+#[track_caller]
+fn close(what: &str, found: &[f32], expected: &[f32], tolerance: f32) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert!((found - expected).abs() <= tolerance, "{what}[{i}]: {found}, expected {expected}");
+    }
+}
+
+fn one_layer<E: Engine>(engine: &E, golden: &str, layer_type: LayerType) {
+    let (config, golden) = (config(), Golden::read(golden));
+    let layer = golden.layer();
+    let attention = AttentionBlock::new(engine, &layer, layer_type, &config);
+    let mlp = MlpBlock::new(engine, &layer);
+    let mut history = engine.new_history(8, 64, KvType::F32);
+    let rotation = engine.rotation(0..TOKENS, &Rope::new(&config));
+    let x: Tensor<E::Burn, 2> =
+        Tensor::from_data(TensorData::new(golden.f32("x"), [TOKENS, HIDDEN]), &Default::default());
+
+    let after_attention = attention.forward(engine, x, &config, &rotation, &mut history, 0);
+    // Values reach 23 here; the two reference implementations differ by 5e-6.
+    close("attention", &values(after_attention.clone()), &golden.f32("after_attention"), 2e-5);
+
+    let normed = engine.rms_norm(after_attention.clone(), &mlp.norm, 1e-5);
+    close("norm", &values(normed.clone()), &golden.f32("mlp_normed"), 2e-5);
+    let routing = engine.route(normed, &mlp.router, 4);
+    close("router", &values(routing.weights), &golden.f32("router_weights"), 1e-5);
+    let expected: Vec<i64> = golden
+        .get("router_indices")
+        .1
+        .chunks_exact(8)
+        .map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap()))
+        .collect();
+    assert_eq!(routing.ids.into_data().iter::<i64>().collect::<Vec<_>>(), expected);
+
+    let y = mlp.forward(engine, after_attention, &config);
+    close("layer", &values(y), &golden.f32("y"), 5e-5);
+}
+
+const LAYERS: [(&str, LayerType); 2] = [("layer_sliding", LayerType::Sliding), ("layer_full", LayerType::Full)];
+
+#[test]
+fn the_kernels_compute_a_layer_as_the_reference_does() {
+    const { assert!(TOKENS > 128, "the window must cut something off") };
+    for name in ["portable", "avx2", "avx512"] {
+        let Some(kernels) = Kernels::by_name(name) else {
+            continue;
+        };
+        let engine = Cpu::with_kernels(kernels, Some(2)).unwrap();
+        for (golden, layer_type) in LAYERS {
+            one_layer(&engine, golden, layer_type);
+        }
+    }
+}
+
+#[test]
+fn the_twin_computes_a_layer_as_the_reference_does() {
+    for (golden, layer_type) in LAYERS {
+        one_layer(&Twin::<Candle<f32, i64>>::new(Default::default()), golden, layer_type);
+    }
+}
+
+#[test]
+#[should_panic(expected = "attention[")]
+fn a_sliding_layer_without_its_window_is_found_out() {
+    one_layer(&Twin::<Candle<f32, i64>>::new(Default::default()), "layer_sliding", LayerType::Full);
+}
