@@ -1,5 +1,6 @@
 //! Token ids in, token ids out. Knows no text, no roles and no terminal.
 
+pub mod candle;
 pub mod generator;
 pub mod sampler;
 

@@ -1,0 +1,3 @@
+//! The CPU.
+pub mod kernels;
+pub mod products;
