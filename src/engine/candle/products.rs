@@ -384,21 +384,8 @@ pub fn experts(
     for (slot, id) in ids.iter().enumerate() {
         chosen[*id as usize].push(slot);
     }
-    let groups = |view: &ExpertsView<'_>, input: fn(usize, usize) -> usize| -> Vec<Group<'_>> {
-        let used = chosen
-            .iter()
-            .enumerate()
-            .filter(|(_, slots)| !slots.is_empty());
-        used.map(|(expert, slots)| Group {
-            matrix: view.matrix(expert),
-            inputs: slots.iter().map(|slot| input(*slot, top_k)).collect(),
-            slots: slots.clone(),
-        })
-        .collect()
-    };
-
     let mut activated = vec![0.0; ids.len() * intermediate];
-    let by_token = groups(gate_up, |slot, top_k| slot / top_k);
+    let by_token = groups(&chosen, gate_up, |slot| slot / top_k);
     products(
         k,
         &by_token,
@@ -409,7 +396,7 @@ pub fn experts(
     );
 
     let mut outputs = vec![0.0; ids.len() * hidden];
-    let by_slot = groups(down, |slot, _| slot);
+    let by_slot = groups(&chosen, down, |slot| slot);
     products(
         k,
         &by_slot,
@@ -432,6 +419,24 @@ pub fn experts(
         .zip(weights.par_chunks_exact(top_k))
         .with_min_len(16)
         .for_each(sum);
+}
+
+/// A group for each expert that was chosen; `input` tells the row of the input that a slot reads.
+fn groups<'a>(
+    chosen: &[Vec<usize>],
+    view: &ExpertsView<'a>,
+    input: impl Fn(usize) -> usize,
+) -> Vec<Group<'a>> {
+    let used = chosen
+        .iter()
+        .enumerate()
+        .filter(|(_, slots)| !slots.is_empty());
+    used.map(|(expert, slots)| Group {
+        matrix: view.matrix(expert),
+        inputs: slots.iter().map(|slot| input(*slot)).collect(),
+        slots: slots.clone(),
+    })
+    .collect()
 }
 
 /// The gated activation of gpt-oss: `gate * sigmoid(1.702 * gate) * (up + 1)`, gate clamped from above and up from
