@@ -1,0 +1,112 @@
+//! No intrinsics: loops of sixteen that the compiler turns into whatever vectors the target has.
+
+use super::lanes::{BLOCK, E8M0, LANES, Lanes};
+use super::{Block, Columns, Rows, loops};
+
+#[derive(Clone, Copy)]
+pub struct Portable;
+
+impl Portable {
+    pub fn dots(self, rows: Rows<'_>, x: &[&[Block]], out: &mut [f32]) {
+        loops::dots::<_, 2, 2, 2>(self, rows, x, out);
+    }
+    pub fn accumulate(self, p: &[f32], values: Columns<'_>, acc: &mut [f32]) {
+        loops::accumulate::<_, 1, 2>(self, p, values, acc);
+    }
+    pub fn unpack(self, rows: Rows<'_>, cols: usize, out: &mut [f32]) {
+        loops::unpack(self, rows, cols, out);
+    }
+}
+
+/// Fused where that is one instruction; elsewhere it would be a call into libm.
+#[inline(always)]
+fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+    if cfg!(any(target_arch = "aarch64", target_feature = "fma")) {
+        a.mul_add(b, c)
+    } else {
+        a * b + c
+    }
+}
+
+/// E2M1 by arithmetic, because a table look-up does not vectorise: shifted by 22 bits, exponent and mantissa
+/// stand where f32 has them.
+#[inline(always)]
+fn e2m1(nibble: u32) -> f32 {
+    let magnitude = nibble & 7;
+    let small = (magnitude as f32) * 0.5;
+    let normal = f32::from_bits((magnitude << 22) + (126 << 23));
+    let value = if magnitude < 2 { small } else { normal };
+    f32::from_bits(value.to_bits() | (nibble & 8) << 28)
+}
+
+impl Lanes for Portable {
+    type V = [f32; LANES];
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::V {
+        [x; LANES]
+    }
+    #[inline(always)]
+    fn load(self, x: &[f32; LANES]) -> Self::V {
+        *x
+    }
+    #[inline(always)]
+    fn store(self, v: Self::V, to: &mut [f32; LANES]) {
+        *to = v;
+    }
+    #[inline(always)]
+    fn mul_add(self, a: Self::V, b: Self::V, mut c: Self::V) -> Self::V {
+        for i in 0..LANES {
+            c[i] = mul_add(a[i], b[i], c[i]);
+        }
+        c
+    }
+    #[inline(always)]
+    fn sum(self, mut v: Self::V) -> f32 {
+        for width in [8, 4, 2, 1] {
+            for i in 0..width {
+                v[i] += v[i + width];
+            }
+        }
+        v[0]
+    }
+    #[inline(always)]
+    fn bf16(self, values: &[u8; 2 * LANES]) -> Self::V {
+        let mut v = [0.0; LANES];
+        for (v, b) in v.iter_mut().zip(values.as_chunks::<2>().0) {
+            *v = f32::from_bits(u32::from(u16::from_le_bytes(*b)) << 16);
+        }
+        v
+    }
+    #[inline(always)]
+    fn split_bf16(self, block: &[u8; 2 * BLOCK]) -> [Self::V; 2] {
+        let (mut evens, mut odds) = ([0.0; LANES], [0.0; LANES]);
+        let pairs = block.as_chunks::<4>().0;
+        for i in 0..LANES {
+            let pair = u32::from_le_bytes(pairs[i]);
+            evens[i] = f32::from_bits(pair << 16);
+            odds[i] = f32::from_bits(pair & 0xffff_0000);
+        }
+        [evens, odds]
+    }
+    #[inline(always)]
+    fn split_f32(self, block: &[f32; BLOCK]) -> [Self::V; 2] {
+        let (mut evens, mut odds) = ([0.0; LANES], [0.0; LANES]);
+        for i in 0..LANES {
+            evens[i] = block[2 * i];
+            odds[i] = block[2 * i + 1];
+        }
+        [evens, odds]
+    }
+    #[inline(always)]
+    fn split_mxfp4(self, block: &[u8; BLOCK / 2], scale: u8) -> [Self::V; 2] {
+        let (mut evens, mut odds) = ([0.0; LANES], [0.0; LANES]);
+        let scale = E8M0[usize::from(scale)];
+        for i in 0..LANES {
+            let byte = u32::from(block[i]);
+            evens[i] = e2m1(byte & 15) * scale;
+            odds[i] = e2m1(byte >> 4) * scale;
+        }
+        [evens, odds]
+    }
+}

@@ -1,0 +1,239 @@
+use proptest::prelude::*;
+use safetensors::SafeTensors;
+
+use super::super::kernels::tests::{Random, bf16_bytes, bits, decode, floats, golden, sets};
+use super::*;
+
+fn close(got: &[f32], expected: &[f32], tolerance: f32, what: &str) {
+    assert_eq!(got.len(), expected.len(), "{what}");
+    for (i, (got, expected)) in got.iter().zip(expected).enumerate() {
+        let error = (got - expected).abs();
+        assert!(
+            error <= tolerance * expected.abs().max(1.0),
+            "{what}[{i}] is {got}, expected {expected}"
+        );
+    }
+}
+
+fn in_pool<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .unwrap()
+        .install(work)
+}
+
+#[test]
+fn rms_norm_equals_the_golden() {
+    let file = golden("elementwise.safetensors");
+    let tensors = SafeTensors::deserialize(&file).unwrap();
+    let [x, gain, expected] = ["rms_in", "rms_scale", "rms_out"].map(|name| floats(&tensors, name));
+    let mut y = vec![f32::NAN; x.len()];
+    rms_norm(&x, &gain, 1e-5, &mut y);
+    close(&y, &expected, 1e-6, "rms_out");
+}
+
+#[test]
+fn swiglu_equals_the_golden() {
+    let file = golden("elementwise.safetensors");
+    let tensors = SafeTensors::deserialize(&file).unwrap();
+    let [x, expected] = ["swiglu_in", "swiglu_out"].map(|name| floats(&tensors, name));
+    let mut y = vec![f32::NAN; expected.len()];
+    swiglu(&x, 7.0, &mut y);
+    close(&y, &expected, 1e-6, "swiglu_out");
+}
+
+#[test]
+fn swiglu_does_not_hide_what_is_not_a_number() {
+    for gate_up in [[f32::NAN, 1.0], [1.0, f32::NAN]] {
+        let mut y = [0.0];
+        swiglu(&gate_up, 7.0, &mut y);
+        assert!(y[0].is_nan(), "{gate_up:?} gives {y:?}");
+    }
+}
+
+#[test]
+fn rotation_equals_the_golden() {
+    let file = golden("rope.safetensors");
+    let tensors = SafeTensors::deserialize(&file).unwrap();
+    let [mut x, cos, sin, expected] =
+        ["rot_in", "cos", "sin", "rot_out"].map(|name| floats(&tensors, name));
+    rotate(&mut x, 4, 64, &cos, &sin);
+    close(&x, &expected, 1e-6, "rot_out");
+}
+
+/// The MLP of the golden layer: operands, and what it adds to the residual.
+struct Mlp {
+    x: Vec<f32>,
+    ids: Vec<u32>,
+    weights: Vec<f32>,
+    expected: Vec<f32>,
+    gate_up: [Vec<u8>; 3],
+    down: [Vec<u8>; 3],
+}
+
+const HIDDEN: usize = 128;
+const INTERMEDIATE: usize = 64;
+const EXPERTS: usize = 16;
+
+impl Mlp {
+    fn new(name: &str) -> Self {
+        let file = golden(name);
+        let tensors = SafeTensors::deserialize(&file).unwrap();
+        let bytes = |name: &str| tensors.tensor(name).unwrap().data().to_vec();
+        let weight = |name: &str| {
+            ["weight.blocks", "weight.scales", "bias"].map(|part| bytes(&format!("{name}_{part}")))
+        };
+        let (after_attention, y) = (floats(&tensors, "after_attention"), floats(&tensors, "y"));
+        let ids = bytes("router_indices")
+            .as_chunks()
+            .0
+            .iter()
+            .map(|b| i64::from_le_bytes(*b) as u32)
+            .collect();
+        Self {
+            x: floats(&tensors, "mlp_normed"),
+            ids,
+            weights: floats(&tensors, "router_weights"),
+            expected: y.iter().zip(after_attention).map(|(y, x)| y - x).collect(),
+            gate_up: weight("mlp.mlp1"),
+            down: weight("mlp.mlp2"),
+        }
+    }
+    fn views(&self) -> [ExpertsView<'_>; 2] {
+        [
+            view(&self.gate_up, 2 * INTERMEDIATE, HIDDEN),
+            view(&self.down, HIDDEN, INTERMEDIATE),
+        ]
+    }
+    fn run(
+        &self,
+        k: &Kernels,
+        tokens: Range<usize>,
+        [gate_up, down]: &[ExpertsView<'_>; 2],
+    ) -> Vec<f32> {
+        let n = tokens.len();
+        let mut y = vec![f32::NAN; n * HIDDEN];
+        let x = &self.x[tokens.start * HIDDEN..][..n * HIDDEN];
+        let [ids, weights] = [4 * tokens.start, 4 * tokens.end];
+        experts(
+            k,
+            x,
+            n,
+            &self.ids[ids..weights],
+            &self.weights[ids..weights],
+            gate_up,
+            down,
+            7.0,
+            &mut y,
+        );
+        y
+    }
+}
+
+fn view([blocks, scales, bias]: &[Vec<u8>; 3], rows: usize, cols: usize) -> ExpertsView<'_> {
+    ExpertsView {
+        experts: EXPERTS,
+        rows,
+        cols,
+        weight: ExpertWeightView::Mxfp4 { blocks, scales },
+        bias,
+    }
+}
+
+/// The same weights in BF16, which holds them exactly, `[experts, cols, rows]`.
+fn widened([blocks, scales, _]: &[Vec<u8>; 3], rows: usize, cols: usize) -> Vec<u8> {
+    let values = decode(blocks, scales);
+    let expert = |w: &[f32]| -> Vec<f32> {
+        (0..cols * rows)
+            .map(|i| w[i % rows * cols + i / rows])
+            .collect()
+    };
+    bf16_bytes(
+        &values
+            .chunks_exact(rows * cols)
+            .flat_map(expert)
+            .collect::<Vec<_>>(),
+    )
+}
+
+#[test]
+fn the_experts_equal_the_golden_layers() {
+    for name in ["layer_full.safetensors", "layer_sliding.safetensors"] {
+        let mlp = Mlp::new(name);
+        for k in sets() {
+            let y = mlp.run(&k, 0..150, &mlp.views());
+            close(&y, &mlp.expected, 1e-5, &format!("{name} with {}", k.name));
+        }
+    }
+}
+
+#[test]
+fn experts_in_bf16_equal_the_golden_layer() {
+    let mlp = Mlp::new("layer_full.safetensors");
+    let weights = [
+        widened(&mlp.gate_up, 2 * INTERMEDIATE, HIDDEN),
+        widened(&mlp.down, HIDDEN, INTERMEDIATE),
+    ];
+    let [mut gate_up, mut down] = mlp.views();
+    gate_up.weight = ExpertWeightView::Bf16(&weights[0]);
+    down.weight = ExpertWeightView::Bf16(&weights[1]);
+    let views = [gate_up, down];
+    for k in sets() {
+        let y = mlp.run(&k, 0..150, &views);
+        close(&y, &mlp.expected, 1e-5, k.name);
+        let alone: Vec<f32> = (0..150)
+            .flat_map(|t| mlp.run(&k, t..t + 1, &views))
+            .collect();
+        assert_eq!(bits(&alone), bits(&y), "{}", k.name);
+    }
+}
+
+#[test]
+fn a_token_gets_the_same_bits_alone_in_a_batch_and_on_any_number_of_threads() {
+    let mlp = Mlp::new("layer_full.safetensors");
+    for k in sets() {
+        let together = in_pool(3, || mlp.run(&k, 0..150, &mlp.views()));
+        let alone: Vec<f32> = in_pool(1, || {
+            (0..150)
+                .flat_map(|t| mlp.run(&k, t..t + 1, &mlp.views()))
+                .collect()
+        });
+        assert_eq!(bits(&alone), bits(&together), "{}", k.name);
+        let chunks: Vec<f32> = [0..7, 7..71, 71..150]
+            .into_iter()
+            .flat_map(|c| mlp.run(&k, c, &mlp.views()))
+            .collect();
+        assert_eq!(bits(&chunks), bits(&together), "{}", k.name);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn linear_agrees_with_an_obvious_loop_and_does_not_depend_on_the_batch(
+        rows in 1_usize..300, cols in 1_usize..300, n in 1_usize..100, biased: bool, threads in 1_usize..5, seed: u64,
+    ) {
+        let mut random = Random::new(seed);
+        let [weight, bias, x] = [rows * cols, rows, n * cols].map(|len| random.values(len));
+        let [weight, bias] = [weight, bias].map(|values| bf16_bytes(&values));
+        let wide = |bytes: &[u8], i: usize| f64::from(bf16::from_le_bytes([bytes[2 * i], bytes[2 * i + 1]]).to_f32());
+        let w = LinearView { weight: &weight, bias: biased.then_some(&bias), rows, cols };
+        for k in sets() {
+            let mut y = vec![f32::NAN; n * rows];
+            in_pool(threads, || linear(&k, &x, n, &w, &mut y));
+            for t in 0..n {
+                for r in 0..rows {
+                    let start = if biased { wide(&bias, r) } else { 0.0 };
+                    let exact = (0..cols).fold(start, |s, c| s + wide(&weight, r * cols + c) * f64::from(x[t * cols + c]));
+                    let got = f64::from(y[t * rows + r]);
+                    prop_assert!((got - exact).abs() < 1e-5 * (cols as f64 / 16.0 + 4.0), "{}: {got} for {exact}", k.name);
+                }
+                let mut alone = vec![f32::NAN; rows];
+                linear(&k, &x[t * cols..][..cols], 1, &w, &mut alone);
+                prop_assert_eq!(bits(&alone), bits(&y[t * rows..][..rows]), "{}", k.name);
+            }
+        }
+    }
+}
