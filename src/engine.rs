@@ -117,7 +117,9 @@ pub enum Error {
         expected: &'static str,
     },
     /// A context that the checkpoint cannot have.
-    #[error("a context of {context} tokens was asked for, expected 1 to {max}, which the checkpoint was made for")]
+    #[error(
+        "a context of {context} tokens was asked for, expected 1 to {max}, which the checkpoint was made for"
+    )]
     Context {
         /// As asked for.
         context: usize,
@@ -145,7 +147,12 @@ pub trait LanguageModel: Send {
     ///
     /// # Errors
     /// [`Error::Device`]
-    fn forward(&mut self, tokens: &[u32], logits: usize, cancel: &Cancel) -> Result<Option<Vec<f32>>, Error>;
+    fn forward(
+        &mut self,
+        tokens: &[u32],
+        logits: usize,
+        cancel: &Cancel,
+    ) -> Result<Option<Vec<f32>>, Error>;
 
     /// For the figures: `cpu (candle, avx512, 2 threads)`.
     fn describe(&self) -> String;
@@ -187,12 +194,23 @@ impl<E: Engine> LanguageModel for Loaded<E> {
         self.cache.truncate(self.transformer.engine(), len);
     }
 
-    fn forward(&mut self, tokens: &[u32], logits: usize, cancel: &Cancel) -> Result<Option<Vec<f32>>, Error> {
+    fn forward(
+        &mut self,
+        tokens: &[u32],
+        logits: usize,
+        cancel: &Cancel,
+    ) -> Result<Option<Vec<f32>>, Error> {
         let Self { transformer, cache } = self;
         let mut unless_cancelled = |_: usize, _: &_| {
-            if cancel.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if cancel.is_cancelled() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         };
-        transformer.engine().run(|| transformer.forward(tokens, logits, cache, &mut unless_cancelled))
+        transformer
+            .engine()
+            .run(|| transformer.forward(tokens, logits, cache, &mut unless_cancelled))
     }
 
     fn describe(&self) -> String {
@@ -204,7 +222,10 @@ impl<E: Engine> LanguageModel for Loaded<E> {
 ///
 /// # Errors
 /// [`Error::Context`], [`Error::Device`]
-pub fn load(checkpoint: &Checkpoint, options: &EngineOptions) -> Result<Box<dyn LanguageModel>, Error> {
+pub fn load(
+    checkpoint: &Checkpoint,
+    options: &EngineOptions,
+) -> Result<Box<dyn LanguageModel>, Error> {
     let engine = candle::Cpu::new(options.threads)?;
     Ok(Box::new(Loaded::new(engine, checkpoint, options)?))
 }

@@ -62,7 +62,12 @@ pub trait Engine: Send + Sync {
     fn embed(&self, tokens: &[u32], table: &Self::Table) -> Tensor<Self::Burn, 2>;
 
     /// `x / sqrt(mean(x²) + eps) · gain` per row of `[n, hidden]`.
-    fn rms_norm(&self, x: Tensor<Self::Burn, 2>, gain: &Self::Vector, eps: f32) -> Tensor<Self::Burn, 2>;
+    fn rms_norm(
+        &self,
+        x: Tensor<Self::Burn, 2>,
+        gain: &Self::Vector,
+        eps: f32,
+    ) -> Tensor<Self::Burn, 2>;
 
     /// `x Wᵀ + b`: `[n, cols]` to `[n, rows]`.
     fn linear(&self, x: Tensor<Self::Burn, 2>, weight: &Self::Linear) -> Tensor<Self::Burn, 2>;
@@ -97,7 +102,12 @@ pub trait Engine: Send + Sync {
     ) -> Tensor<Self::Burn, 2>;
 
     /// The `top_k` experts of each row by router logit, and the softmax over those logits alone.
-    fn route(&self, x: Tensor<Self::Burn, 2>, router: &Self::Linear, top_k: usize) -> Routing<Self::Burn>;
+    fn route(
+        &self,
+        x: Tensor<Self::Burn, 2>,
+        router: &Self::Linear,
+        top_k: usize,
+    ) -> Routing<Self::Burn>;
 
     /// The chosen experts' MLPs, clamped at `limit`, summed by weight: `[n, hidden]` to `[n, hidden]`.
     fn experts(
@@ -112,5 +122,9 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// [`Error::Device`] where the device failed on the way.
-    fn logits(&self, x: Tensor<Self::Burn, 2>, unembedding: &Self::Table) -> Result<Vec<f32>, Error>;
+    fn logits(
+        &self,
+        x: Tensor<Self::Burn, 2>,
+        unembedding: &Self::Table,
+    ) -> Result<Vec<f32>, Error>;
 }

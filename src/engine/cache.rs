@@ -28,7 +28,11 @@ impl<E: Engine> KvCache<E> {
         let layers = (0..config.num_hidden_layers)
             .map(|_| engine.new_history(config.num_key_value_heads, config.head_dim, kv_type))
             .collect();
-        Self { layers, len: 0, capacity }
+        Self {
+            layers,
+            len: 0,
+            capacity,
+        }
     }
 
     /// Committed positions.
@@ -50,7 +54,12 @@ impl<E: Engine> KvCache<E> {
     /// wrote and did not commit is written over by the next one.
     pub fn commit(&mut self, n: usize) {
         self.len += n;
-        debug_assert!(self.len <= self.capacity, "{} of {} positions", self.len, self.capacity);
+        debug_assert!(
+            self.len <= self.capacity,
+            "{} of {} positions",
+            self.len,
+            self.capacity
+        );
     }
 
     /// Forgets everything from position `len` on.

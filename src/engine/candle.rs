@@ -3,7 +3,10 @@
 //! candle itself cannot multiply BF16 on the CPU, copies a transposed weight at every product and runs a
 //! one-row product on one thread. So tensors are read out, given to the kernels and wrapped again; the copy is a
 //! few kilobytes per token against hundreds of megabytes of weights.
-#![allow(deprecated, reason = "burn-candle is deprecated as a crate; 0.21 is the last stable burn that has it")]
+#![allow(
+    deprecated,
+    reason = "burn-candle is deprecated as a crate; 0.21 is the last stable burn that has it"
+)]
 
 mod attention;
 mod history;
@@ -88,7 +91,10 @@ impl Engine for Cpu {
     fn describe(&self) -> String {
         let threads = self.pool.current_num_threads();
         let plural = if threads == 1 { "" } else { "s" };
-        format!("cpu (candle, {}, {threads} thread{plural})", self.kernels.name)
+        format!(
+            "cpu (candle, {}, {threads} thread{plural})",
+            self.kernels.name
+        )
     }
 
     fn run<R: Send>(&self, forward: impl FnOnce() -> R + Send) -> R {
@@ -108,7 +114,10 @@ impl Engine for Cpu {
     }
 
     fn load_experts(&self, gate_up: &Experts, down: &Experts) -> Self::Experts {
-        CpuExperts { gate_up: gate_up.clone(), down: down.clone() }
+        CpuExperts {
+            gate_up: gate_up.clone(),
+            down: down.clone(),
+        }
     }
 
     fn new_history(&self, kv_heads: usize, head_dim: usize, kv_type: KvType) -> Self::History {
@@ -145,11 +154,23 @@ impl Engine for Cpu {
     fn rotate(&self, x: Tensor<Burn, 3>, rotation: &Self::Rotation) -> Tensor<Burn, 3> {
         let shape = x.dims();
         let mut values = read(x);
-        products::rotate(&mut values, shape[1], shape[2], &rotation.cos, &rotation.sin);
+        products::rotate(
+            &mut values,
+            shape[1],
+            shape[2],
+            &rotation.cos,
+            &rotation.sin,
+        );
         wrap(values, shape)
     }
 
-    fn append(&self, history: &mut Self::History, start: usize, k: Tensor<Burn, 3>, v: Tensor<Burn, 3>) {
+    fn append(
+        &self,
+        history: &mut Self::History,
+        start: usize,
+        k: Tensor<Burn, 3>,
+        v: Tensor<Burn, 3>,
+    ) {
         history.write(start, &read(k), &read(v));
     }
 
@@ -167,7 +188,15 @@ impl Engine for Cpu {
     ) -> Tensor<Burn, 2> {
         let [n, heads, head_dim] = q.dims();
         let mut out = vec![0.0; n * heads * head_dim];
-        Attention { kernels: &self.kernels, history, start, window, sinks, head_dim }.run(&read(q), &mut out);
+        Attention {
+            kernels: &self.kernels,
+            history,
+            start,
+            window,
+            sinks,
+            head_dim,
+        }
+        .run(&read(q), &mut out);
         wrap(out, [n, heads * head_dim])
     }
 
@@ -183,7 +212,10 @@ impl Engine for Cpu {
             ids.extend(chosen.iter().map(|&id| id as i64));
             weights.extend(exps.iter().map(|exp| exp / sum));
         }
-        Routing { ids: wrap_ids(ids, [n, top_k]), weights: wrap(weights, [n, top_k]) }
+        Routing {
+            ids: wrap_ids(ids, [n, top_k]),
+            weights: wrap(weights, [n, top_k]),
+        }
     }
 
     fn experts(
@@ -213,7 +245,13 @@ impl Engine for Cpu {
     fn logits(&self, x: Tensor<Burn, 2>, unembedding: &Self::Table) -> Result<Vec<f32>, Error> {
         let [n, _] = x.dims();
         let mut y = vec![0.0; n * unembedding.rows()];
-        products::linear(&self.kernels, &read(x), n, &LinearView::unbiased(unembedding), &mut y);
+        products::linear(
+            &self.kernels,
+            &read(x),
+            n,
+            &LinearView::unbiased(unembedding),
+            &mut y,
+        );
         Ok(y)
     }
 }
@@ -247,7 +285,9 @@ fn top(values: &[f32], k: usize) -> Vec<usize> {
 
 /// The values of a tensor, row-major.
 fn read<const D: usize>(t: Tensor<Burn, D>) -> Vec<f32> {
-    t.into_data().into_vec().expect("activations are f32 on this backend")
+    t.into_data()
+        .into_vec()
+        .expect("activations are f32 on this backend")
 }
 
 /// A tensor around values, without a copy.

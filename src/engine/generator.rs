@@ -112,9 +112,16 @@ impl Generator {
     }
 
     /// As [`new`](Self::new), with a clock of one's own.
-    pub fn with_clock(mut model: Box<dyn LanguageModel>, clock: Box<dyn FnMut() -> Instant + Send>) -> Self {
+    pub fn with_clock(
+        mut model: Box<dyn LanguageModel>,
+        clock: Box<dyn FnMut() -> Instant + Send>,
+    ) -> Self {
         model.truncate(0);
-        Self { model, held: Vec::new(), clock }
+        Self {
+            model,
+            held: Vec::new(),
+            clock,
+        }
     }
 
     /// What is driven.
@@ -144,7 +151,11 @@ impl Generator {
         let mut output = Output {
             tokens: Vec::new(),
             finish: Finish::Length,
-            stats: Stats { prompt_tokens: request.prompt.len(), seed: sampler.seed(), ..Stats::default() },
+            stats: Stats {
+                prompt_tokens: request.prompt.len(),
+                seed: sampler.seed(),
+                ..Stats::default()
+            },
         };
         if request.max_tokens == Some(0) {
             return Ok(output);
@@ -171,7 +182,10 @@ impl Generator {
 
             if request.stop.contains(&token) {
                 break Finish::Stop(token);
-            } else if request.max_tokens.is_some_and(|max| output.tokens.len() >= max) {
+            } else if request
+                .max_tokens
+                .is_some_and(|max| output.tokens.len() >= max)
+            {
                 break Finish::Length;
             } else if self.held.len() >= self.model.context() {
                 break Finish::Context;
@@ -188,7 +202,12 @@ impl Generator {
     ///
     /// # Errors
     /// As [`generate`](Self::generate).
-    pub fn score(&mut self, tokens: &[u32], n: usize, cancel: &Cancel) -> Result<Option<Vec<f32>>, Error> {
+    pub fn score(
+        &mut self,
+        tokens: &[u32],
+        n: usize,
+        cancel: &Cancel,
+    ) -> Result<Option<Vec<f32>>, Error> {
         self.check(tokens)?;
         let n = n.clamp(1, tokens.len());
         self.reuse(&tokens[..tokens.len() - n]);
@@ -218,7 +237,10 @@ impl Generator {
             return Err(Error::EmptyPrompt);
         }
         if prompt.len() > context {
-            return Err(Error::PromptTooLong { prompt: prompt.len(), context });
+            return Err(Error::PromptTooLong {
+                prompt: prompt.len(),
+                context,
+            });
         }
         match prompt.iter().find(|&&id| id as usize >= vocab_size) {
             Some(&id) => Err(Error::TokenOutOfRange { id, vocab_size }),
@@ -237,15 +259,24 @@ impl Generator {
         // The last token is always read: its logits are not kept.
         let reused = self.reuse(&request.prompt[..total - 1]);
         stats.cached_tokens = reused;
-        on_event(Event::Prefill { done: reused, total, reused });
+        on_event(Event::Prefill {
+            done: reused,
+            total,
+            reused,
+        });
         loop {
             let done = self.held.len();
             let end = (done + CHUNK).min(total);
             let logits = usize::from(end == total);
-            let Some(logits) = self.forward(&request.prompt[done..end], logits, &request.cancel)? else {
+            let Some(logits) = self.forward(&request.prompt[done..end], logits, &request.cancel)?
+            else {
                 return Ok(None);
             };
-            on_event(Event::Prefill { done: end, total, reused });
+            on_event(Event::Prefill {
+                done: end,
+                total,
+                reused,
+            });
             if end == total {
                 return Ok(Some(logits));
             }
@@ -254,13 +285,23 @@ impl Generator {
 
     /// Keeps of the cache what `tokens` begins with, and gives its length.
     fn reuse(&mut self, tokens: &[u32]) -> usize {
-        let common = self.held.iter().zip(tokens).take_while(|(held, token)| held == token).count();
+        let common = self
+            .held
+            .iter()
+            .zip(tokens)
+            .take_while(|(held, token)| held == token)
+            .count();
         self.model.truncate(common);
         self.held.truncate(common);
         common
     }
 
-    fn forward(&mut self, tokens: &[u32], logits: usize, cancel: &Cancel) -> Result<Option<Vec<f32>>, Error> {
+    fn forward(
+        &mut self,
+        tokens: &[u32],
+        logits: usize,
+        cancel: &Cancel,
+    ) -> Result<Option<Vec<f32>>, Error> {
         if cancel.is_cancelled() {
             return Ok(None);
         }
@@ -279,7 +320,9 @@ impl Generator {
         let vocab_size = self.model.vocab_size();
         let first_row = self.held.len() - logits.len() / vocab_size;
         self.reuse(&[]);
-        Err(Error::NotFinite { position: first_row + at / vocab_size })
+        Err(Error::NotFinite {
+            position: first_row + at / vocab_size,
+        })
     }
 }
 

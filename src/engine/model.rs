@@ -45,14 +45,23 @@ impl<E: Engine> AttentionBlock<E> {
         start: usize,
     ) -> Tensor<E::Burn, 2> {
         let [n, _] = x.dims();
-        let (heads, kv_heads, d) = (config.num_attention_heads, config.num_key_value_heads, config.head_dim);
+        let (heads, kv_heads, d) = (
+            config.num_attention_heads,
+            config.num_key_value_heads,
+            config.head_dim,
+        );
 
         let t = engine.rms_norm(x.clone(), &self.norm, config.rms_norm_eps as f32);
         let qkv = engine.linear(t, &self.qkv);
         let (keys, values) = (heads * d, (heads + kv_heads) * d);
         let q = qkv.clone().narrow(1, 0, keys).reshape([n, heads, d]);
-        let k = qkv.clone().narrow(1, keys, kv_heads * d).reshape([n, kv_heads, d]);
-        let v = qkv.narrow(1, values, kv_heads * d).reshape([n, kv_heads, d]);
+        let k = qkv
+            .clone()
+            .narrow(1, keys, kv_heads * d)
+            .reshape([n, kv_heads, d]);
+        let v = qkv
+            .narrow(1, values, kv_heads * d)
+            .reshape([n, kv_heads, d]);
 
         let q = engine.rotate(q, rotation);
         let k = engine.rotate(k, rotation);
@@ -166,7 +175,9 @@ impl<E: Engine> Transformer<E> {
             return Ok(None);
         }
         for (i, (block, history)) in self.blocks.iter().zip(&mut cache.layers).enumerate() {
-            x = block.attention.forward(&self.engine, x, &self.config, &rotation, history, start);
+            x = block
+                .attention
+                .forward(&self.engine, x, &self.config, &rotation, history, start);
             x = block.mlp.forward(&self.engine, x, &self.config);
             if after_block(i + 1, &x).is_break() {
                 return Ok(None);
@@ -178,7 +189,9 @@ impl<E: Engine> Transformer<E> {
             return Ok(Some(Vec::new()));
         }
         let last = x.narrow(0, n - logits, logits);
-        let t = self.engine.rms_norm(last, &self.norm, self.config.rms_norm_eps as f32);
+        let t = self
+            .engine
+            .rms_norm(last, &self.norm, self.config.rms_norm_eps as f32);
         self.engine.logits(t, &self.unembedding).map(Some)
     }
 }

@@ -35,7 +35,10 @@ impl Rope {
             })
             .collect();
         let concentration = (0.1 * scaling.factor.ln() + 1.0) as f32;
-        Self { inv_freq, concentration }
+        Self {
+            inv_freq,
+            concentration,
+        }
     }
 
     /// Cosines and sines of `positions`, each `[positions, head_dim / 2]`, the concentration included.
@@ -45,7 +48,10 @@ impl Rope {
             .map(|(position, freq)| {
                 // The reference multiplies in f32, and at 100,000 positions that rounding shows.
                 let (sin, cos) = f64::from(position as f32 * freq).sin_cos();
-                (cos as f32 * self.concentration, sin as f32 * self.concentration)
+                (
+                    cos as f32 * self.concentration,
+                    sin as f32 * self.concentration,
+                )
             })
             .unzip()
     }
@@ -69,7 +75,10 @@ mod tests {
 
     #[test]
     fn the_interpolation_range_is_not_rounded() {
-        let (low, high) = (turning_dimension(&config(), 32.0), turning_dimension(&config(), 1.0));
+        let (low, high) = (
+            turning_dimension(&config(), 32.0),
+            turning_dimension(&config(), 1.0),
+        );
         assert!((low - 8.092_779_115_512_402).abs() < 1e-12, "{low}");
         assert!((high - 17.398_024_501_588_56).abs() < 1e-12, "{high}");
     }
@@ -87,7 +96,10 @@ mod tests {
             (31, 3.023_511e-7),
         ] {
             let found = f64::from(rope.inv_freq[i]);
-            assert!((found / expected - 1.0).abs() < 1e-6, "inv_freq[{i}] is {found}, expected {expected}");
+            assert!(
+                (found / expected - 1.0).abs() < 1e-6,
+                "inv_freq[{i}] is {found}, expected {expected}"
+            );
         }
         assert!((rope.concentration - 1.346_573_6).abs() < 1e-7);
     }

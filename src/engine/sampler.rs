@@ -28,14 +28,24 @@ pub struct Sampling {
 
 impl Default for Sampling {
     fn default() -> Self {
-        Self { temperature: 1.0, top_k: 0, top_p: 1.0, min_p: 0.0, repetition_penalty: 1.0, seed: None }
+        Self {
+            temperature: 1.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+            repetition_penalty: 1.0,
+            seed: None,
+        }
     }
 }
 
 impl Sampling {
     /// Argmax.
     pub fn greedy() -> Self {
-        Self { temperature: 0.0, ..Self::default() }
+        Self {
+            temperature: 0.0,
+            ..Self::default()
+        }
     }
 
     /// Checks every value against its interval.
@@ -43,17 +53,40 @@ impl Sampling {
     /// # Errors
     /// [`Error::Sampling`] with the name, the value and the accepted interval.
     pub fn validate(&self) -> Result<(), Error> {
-        let check = |name, value: f32, accepted: RangeInclusive<f32>, open_start: bool, expected| {
-            if accepted.contains(&value) && !(open_start && value == *accepted.start()) {
-                Ok(())
-            } else {
-                Err(Error::Sampling { name, value: value.to_string(), expected })
-            }
-        };
-        check("temperature", self.temperature, 0.0..=100.0, false, "0 (the likeliest token) to 100")?;
-        check("top-p", self.top_p, 0.0..=1.0, true, "above 0, at most 1 (keeps all)")?;
+        let check =
+            |name, value: f32, accepted: RangeInclusive<f32>, open_start: bool, expected| {
+                if accepted.contains(&value) && !(open_start && value == *accepted.start()) {
+                    Ok(())
+                } else {
+                    Err(Error::Sampling {
+                        name,
+                        value: value.to_string(),
+                        expected,
+                    })
+                }
+            };
+        check(
+            "temperature",
+            self.temperature,
+            0.0..=100.0,
+            false,
+            "0 (the likeliest token) to 100",
+        )?;
+        check(
+            "top-p",
+            self.top_p,
+            0.0..=1.0,
+            true,
+            "above 0, at most 1 (keeps all)",
+        )?;
         check("min-p", self.min_p, 0.0..=1.0, false, "0 (keeps all) to 1")?;
-        check("repetition-penalty", self.repetition_penalty, 0.0..=100.0, true, "above 0, at most 100; 1 is off")
+        check(
+            "repetition-penalty",
+            self.repetition_penalty,
+            0.0..=100.0,
+            true,
+            "above 0, at most 100; 1 is off",
+        )
     }
 }
 
@@ -75,9 +108,16 @@ impl Sampler {
         sampling.validate()?;
         let seed = match sampling.seed {
             Some(seed) => seed,
-            None => SysRng.try_next_u64().map_err(|error| Error::Device(format!("no random seed: {error}")))?,
+            None => SysRng
+                .try_next_u64()
+                .map_err(|error| Error::Device(format!("no random seed: {error}")))?,
         };
-        Ok(Self { sampling, seed, rng: ChaCha8Rng::seed_from_u64(seed), candidates: Vec::new() })
+        Ok(Self {
+            sampling,
+            seed,
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            candidates: Vec::new(),
+        })
     }
 
     /// The seed in use, given or drawn.
@@ -103,18 +143,29 @@ impl Sampler {
             }
         }
         // Rounding may leave a remainder at the very end.
-        self.candidates.iter().rev().find(|(_, p)| *p > 0.0).map_or_else(|| argmax(logits), |&(id, _)| id)
+        self.candidates
+            .iter()
+            .rev()
+            .find(|(_, p)| *p > 0.0)
+            .map_or_else(|| argmax(logits), |&(id, _)| id)
     }
 
     /// Fills `candidates` with the tokens that may be drawn and their unnormalised probabilities: the likeliest is 1.
     fn keep_candidates(&mut self, logits: &[f32]) {
-        let Sampling { temperature, top_k, top_p, min_p, .. } = self.sampling;
+        let Sampling {
+            temperature,
+            top_k,
+            top_p,
+            min_p,
+            ..
+        } = self.sampling;
         let candidates = &mut self.candidates;
         candidates.clear();
         candidates.extend((0u32..).zip(logits.iter().copied()));
 
         // Falling by logit; equal ones by id, so that a draw never depends on the order of a sort.
-        let likeliest_first = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        let likeliest_first =
+            |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
         if top_k > 0 && top_k < candidates.len() {
             candidates.select_nth_unstable_by(top_k, likeliest_first);
             candidates.truncate(top_k);
@@ -123,7 +174,9 @@ impl Sampler {
             candidates.sort_unstable_by(likeliest_first);
         }
 
-        let largest = candidates.iter().fold(f32::NEG_INFINITY, |largest, &(_, logit)| largest.max(logit));
+        let largest = candidates
+            .iter()
+            .fold(f32::NEG_INFINITY, |largest, &(_, logit)| largest.max(logit));
         for (_, value) in candidates.iter_mut() {
             *value = ((*value - largest) / temperature).exp();
         }
@@ -149,7 +202,11 @@ fn penalise(logits: &mut [f32], history: &[u32], penalty: f32) {
     seen.dedup();
     for id in seen {
         if let Some(logit) = logits.get_mut(id as usize) {
-            *logit = if *logit > 0.0 { *logit / penalty } else { *logit * penalty };
+            *logit = if *logit > 0.0 {
+                *logit / penalty
+            } else {
+                *logit * penalty
+            };
         }
     }
 }

@@ -96,12 +96,28 @@ impl<B: Backend> Engine for Twin<B> {
     fn load_experts(&self, gate_up: &Experts, down: &Experts) -> Self::Experts {
         (0..gate_up.experts)
             .map(|expert| {
-                let gate_up = (expert_weight(gate_up, expert), expert_bias(gate_up, expert), gate_up.cols);
-                let down = (expert_weight(down, expert), expert_bias(down, expert), down.cols);
-                let linear = |(weight, bias, cols): &(Vec<f32>, Vec<f32>, usize), first: usize, step: usize| {
+                let gate_up = (
+                    expert_weight(gate_up, expert),
+                    expert_bias(gate_up, expert),
+                    gate_up.cols,
+                );
+                let down = (
+                    expert_weight(down, expert),
+                    expert_bias(down, expert),
+                    down.cols,
+                );
+                let linear = |(weight, bias, cols): &(Vec<f32>, Vec<f32>, usize),
+                              first: usize,
+                              step: usize| {
                     let bias: Vec<f32> = bias.iter().skip(first).step_by(step).copied().collect();
                     let rows = bias.len();
-                    let weight = weight.chunks(*cols).skip(first).step_by(step).flatten().copied().collect();
+                    let weight = weight
+                        .chunks(*cols)
+                        .skip(first)
+                        .step_by(step)
+                        .flatten()
+                        .copied()
+                        .collect();
                     TwinLinear {
                         weight: self.tensor(weight, [rows, *cols]).transpose(),
                         bias: self.tensor(bias, [1, rows]),
@@ -117,7 +133,11 @@ impl<B: Backend> Engine for Twin<B> {
     }
 
     fn new_history(&self, _kv_heads: usize, _head_dim: usize, kv_type: KvType) -> Self::History {
-        TwinHistory { k: None, v: None, kv_type }
+        TwinHistory {
+            k: None,
+            v: None,
+            kv_type,
+        }
     }
 
     fn embed(&self, tokens: &[u32], table: &Self::Table) -> Tensor<B, 2> {
@@ -139,7 +159,10 @@ impl<B: Backend> Engine for Twin<B> {
         let n = positions.len();
         let (cos, sin) = rope.cos_sin(positions);
         let half = cos.len() / n;
-        (self.tensor(cos, [n, 1, half]), self.tensor(sin, [n, 1, half]))
+        (
+            self.tensor(cos, [n, 1, half]),
+            self.tensor(sin, [n, 1, half]),
+        )
     }
 
     fn rotate(&self, x: Tensor<B, 3>, (cos, sin): &Self::Rotation) -> Tensor<B, 3> {
@@ -158,7 +181,10 @@ impl<B: Backend> Engine for Twin<B> {
                 KvType::F32 => new,
                 KvType::Bf16 => rounded_to_bf16(new),
             };
-            let before = held.take().filter(|_| start > 0).map(|held| held.narrow(0, 0, start));
+            let before = held
+                .take()
+                .filter(|_| start > 0)
+                .map(|held| held.narrow(0, 0, start));
             *held = Some(match before {
                 Some(before) => Tensor::cat(vec![before, new], 0),
                 None => new,
@@ -178,14 +204,21 @@ impl<B: Backend> Engine for Twin<B> {
         sinks: &Self::Vector,
     ) -> Tensor<B, 2> {
         let [n, heads, d] = q.dims();
-        let (k, v) = history.k.clone().zip(history.v.clone()).expect("keys are appended before they are read");
+        let (k, v) = history
+            .k
+            .clone()
+            .zip(history.v.clone())
+            .expect("keys are appended before they are read");
         let [keys, kv_heads, _] = k.dims();
         let group = heads / kv_heads;
 
         // [heads, n, d] and [heads, keys, d]: query head h reads kv head h / group.
         let q = q.swap_dims(0, 1);
         let per_head = |t: Tensor<B, 3>| -> Tensor<B, 3> {
-            t.swap_dims(0, 1).reshape([kv_heads, 1, keys, d]).repeat_dim(1, group).reshape([heads, keys, d])
+            t.swap_dims(0, 1)
+                .reshape([kv_heads, 1, keys, d])
+                .repeat_dim(1, group)
+                .reshape([heads, keys, d])
         };
         let scores = q.matmul(per_head(k).swap_dims(1, 2)) / (d as f32).sqrt();
         let scores = scores + self.mask(n, keys, start, window);
@@ -193,7 +226,10 @@ impl<B: Backend> Engine for Twin<B> {
         // The sink is one more column that takes its share and has no value.
         let sinks = sinks.clone().reshape([heads, 1, 1]).repeat_dim(1, n);
         let weights = softmax(Tensor::cat(vec![scores, sinks], 2), 2).narrow(2, 0, keys);
-        weights.matmul(per_head(v)).swap_dims(0, 1).reshape([n, heads * d])
+        weights
+            .matmul(per_head(v))
+            .swap_dims(0, 1)
+            .reshape([n, heads * d])
     }
 
     fn route(&self, x: Tensor<B, 2>, router: &Self::Linear, top_k: usize) -> Routing<B> {
@@ -204,11 +240,17 @@ impl<B: Backend> Engine for Twin<B> {
         for _ in 0..top_k {
             let id = logits.clone().argmax(1);
             chosen.push(logits.clone().gather(1, id.clone()));
-            let taken = columns.clone().repeat_dim(0, n).equal(id.clone().repeat_dim(1, experts));
+            let taken = columns
+                .clone()
+                .repeat_dim(0, n)
+                .equal(id.clone().repeat_dim(1, experts));
             logits = logits.mask_fill(taken, f32::NEG_INFINITY);
             ids.push(id);
         }
-        Routing { ids: Tensor::cat(ids, 1), weights: softmax(Tensor::cat(chosen, 1), 1) }
+        Routing {
+            ids: Tensor::cat(ids, 1),
+            weights: softmax(Tensor::cat(chosen, 1), 1),
+        }
     }
 
     fn experts(
@@ -253,8 +295,11 @@ impl<B: Backend> Twin<B> {
 /// The nearest BF16 values, ties to even, through the host: not every burn backend has the type.
 fn rounded_to_bf16<B: Backend>(t: Tensor<B, 3>) -> Tensor<B, 3> {
     let (shape, device) = (t.dims(), t.device());
-    let values: Vec<f32> =
-        t.into_data().iter::<f32>().map(|value| half::bf16::from_f32(value).to_f32()).collect();
+    let values: Vec<f32> = t
+        .into_data()
+        .iter::<f32>()
+        .map(|value| half::bf16::from_f32(value).to_f32())
+        .collect();
     Tensor::from_data(TensorData::new(values, shape), &device)
 }
 
@@ -271,7 +316,9 @@ fn expert_weight(experts: &Experts, expert: usize) -> Vec<f32> {
         }
         ExpertWeight::Bf16(weight) => {
             let stored = &weight.to_f32()[expert * rows * cols..][..rows * cols];
-            (0..rows * cols).map(|i| stored[(i % cols) * rows + i / cols]).collect()
+            (0..rows * cols)
+                .map(|i| stored[(i % cols) * rows + i / cols])
+                .collect()
         }
     }
 }
@@ -285,8 +332,14 @@ fn expert_bias(experts: &Experts, expert: usize) -> Vec<f32> {
 ///
 /// # Errors
 /// [`Error::Context`]
-#[allow(deprecated, reason = "burn-candle is deprecated as a crate; 0.21 is the last stable burn that has it")]
-pub fn load_on_candle(checkpoint: &Checkpoint, options: &EngineOptions) -> Result<Box<dyn LanguageModel>, Error> {
+#[allow(
+    deprecated,
+    reason = "burn-candle is deprecated as a crate; 0.21 is the last stable burn that has it"
+)]
+pub fn load_on_candle(
+    checkpoint: &Checkpoint,
+    options: &EngineOptions,
+) -> Result<Box<dyn LanguageModel>, Error> {
     let twin = Twin::<burn_candle::Candle<f32, i64>>::new(burn_candle::CandleDevice::Cpu);
     Ok(Box::new(Loaded::new(twin, checkpoint, options)?))
 }
@@ -296,7 +349,10 @@ pub fn load_on_candle(checkpoint: &Checkpoint, options: &EngineOptions) -> Resul
 /// # Errors
 /// [`Error::Context`]
 #[cfg(feature = "wgpu")]
-pub fn load_on_wgpu(checkpoint: &Checkpoint, options: &EngineOptions) -> Result<Box<dyn LanguageModel>, Error> {
+pub fn load_on_wgpu(
+    checkpoint: &Checkpoint,
+    options: &EngineOptions,
+) -> Result<Box<dyn LanguageModel>, Error> {
     type Wgpu = burn_wgpu::CubeBackend<burn_wgpu::WgpuRuntime, f32, i32, u32>;
     let twin = Twin::<Wgpu>::new(burn_wgpu::WgpuDevice::DefaultDevice);
     Ok(Box::new(Loaded::new(twin, checkpoint, options)?))

@@ -40,7 +40,10 @@ pub fn prompts() -> Vec<Prompt> {
 }
 
 pub fn exact() -> EngineOptions {
-    EngineOptions { kv_type: KvType::F32, ..EngineOptions::default() }
+    EngineOptions {
+        kv_type: KvType::F32,
+        ..EngineOptions::default()
+    }
 }
 
 /// The fastest kernels of this machine.
@@ -59,11 +62,7 @@ fn prefill(model: &mut dyn LanguageModel, tokens: &[u32], chunk: usize) -> Vec<f
 
 /// Checks the last position's logits of every prompt and up to `steps` greedy tokens after it; gives the largest
 /// difference of a logit.
-pub fn follows_the_reference(
-    model: &mut dyn LanguageModel,
-    tolerance: f32,
-    steps: usize,
-) -> f32 {
+pub fn follows_the_reference(model: &mut dyn LanguageModel, tolerance: f32, steps: usize) -> f32 {
     let expected = Tensors::read("model/model_goldens.safetensors");
     let mut worst = 0.0f32;
     for prompt in prompts() {
@@ -71,11 +70,22 @@ pub fn follows_the_reference(
         let mut logits = prefill(model, &prompt.ids, 512);
         let name = format!("{}.logits", prompt.name);
         worst = worst.max(close(&name, &logits, &expected.f32(&name), tolerance));
-        for (step, (&token, &gap)) in prompt.greedy.iter().zip(&prompt.greedy_gaps).enumerate().take(steps) {
+        for (step, (&token, &gap)) in prompt
+            .greedy
+            .iter()
+            .zip(&prompt.greedy_gaps)
+            .enumerate()
+            .take(steps)
+        {
             if gap < GAP {
                 break;
             }
-            assert_eq!(argmax(&logits), token, "{}: greedy token {step}", prompt.name);
+            assert_eq!(
+                argmax(&logits),
+                token,
+                "{}: greedy token {step}",
+                prompt.name
+            );
             logits = model.forward(&[token], 1, &Cancel::new()).unwrap().unwrap();
         }
     }
@@ -88,7 +98,9 @@ fn the_prompts_reach_across_the_window_and_beyond_the_original_context() {
     for length in [1, WINDOW - 1, WINDOW, WINDOW + 1] {
         assert!(lengths.contains(&length), "no prompt of {length} tokens");
     }
-    assert!(lengths.iter().any(|&length| length > 1000) && lengths.iter().any(|&length| length > 4096));
+    assert!(
+        lengths.iter().any(|&length| length > 1000) && lengths.iter().any(|&length| length > 4096)
+    );
 }
 
 #[test]
@@ -110,15 +122,24 @@ fn every_kernel_set_follows_the_reference_token_for_token() {
 fn a_bf16_history_is_nearer_to_the_reference_than_the_official_model_in_bf16() {
     const STEPS: usize = 32;
     let checkpoint = Checkpoint::tiny();
-    let (mut oracle, mut model) = (cpu(&checkpoint, &exact()), cpu(&checkpoint, &EngineOptions::default()));
+    let (mut oracle, mut model) = (
+        cpu(&checkpoint, &exact()),
+        cpu(&checkpoint, &EngineOptions::default()),
+    );
     let vocab_size = model.vocab_size();
     let (mut worst, mut equal, mut divergences) = (0.0f32, 0, Vec::new());
     for prompt in prompts() {
         let tokens = [&prompt.ids[..], &prompt.greedy[..STEPS]].concat();
         oracle.truncate(0);
         model.truncate(0);
-        let expected = oracle.forward(&tokens, STEPS + 1, &Cancel::new()).unwrap().unwrap();
-        let found = model.forward(&tokens, STEPS + 1, &Cancel::new()).unwrap().unwrap();
+        let expected = oracle
+            .forward(&tokens, STEPS + 1, &Cancel::new())
+            .unwrap()
+            .unwrap();
+        let found = model
+            .forward(&tokens, STEPS + 1, &Cancel::new())
+            .unwrap()
+            .unwrap();
         worst = worst.max(close(&prompt.name, &found, &expected, 4.0));
         for (expected, found) in expected.chunks(vocab_size).zip(found.chunks(vocab_size)) {
             equal += usize::from(argmax(expected) == argmax(found));
@@ -135,18 +156,31 @@ fn a_bf16_history_is_nearer_to_the_reference_than_the_official_model_in_bf16() {
     let official = goldens::json::<serde_json::Value>("model/bf16_baseline.json");
     let official = |name: &str| official[name].as_f64().unwrap();
     assert!(mean < official("mean_kl"), "mean divergence {mean:e}");
-    assert!(equal > official("argmax_equal"), "{equal} of the choices are equal");
+    assert!(
+        equal > official("argmax_equal"),
+        "{equal} of the choices are equal"
+    );
 }
 
 /// KL(expected || found) of the distributions over the next token, in nats.
 fn divergence(expected: &[f32], found: &[f32]) -> f64 {
     let log_softmax = |logits: &[f32]| -> Vec<f64> {
         let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let sum: f64 = logits.iter().map(|&logit| f64::from(logit - largest).exp()).sum();
-        logits.iter().map(|&logit| f64::from(logit - largest) - sum.ln()).collect()
+        let sum: f64 = logits
+            .iter()
+            .map(|&logit| f64::from(logit - largest).exp())
+            .sum();
+        logits
+            .iter()
+            .map(|&logit| f64::from(logit - largest) - sum.ln())
+            .collect()
     };
     let (expected, found) = (log_softmax(expected), log_softmax(found));
-    expected.iter().zip(&found).map(|(p, q)| p.exp() * (p - q)).sum()
+    expected
+        .iter()
+        .zip(&found)
+        .map(|(p, q)| p.exp() * (p - q))
+        .sum()
 }
 
 #[test]
@@ -161,7 +195,13 @@ fn the_residual_stream_is_the_references_after_every_layer() {
             .run(|| {
                 transformer.forward(&prompt.ids, 1, &mut cache, &mut |_, x| {
                     let [n, _] = x.dims();
-                    hidden.extend(x.clone().narrow(0, n - 1, 1).into_data().into_vec::<f32>().unwrap());
+                    hidden.extend(
+                        x.clone()
+                            .narrow(0, n - 1, 1)
+                            .into_data()
+                            .into_vec::<f32>()
+                            .unwrap(),
+                    );
                     ControlFlow::Continue(())
                 })
             })
@@ -173,13 +213,25 @@ fn the_residual_stream_is_the_references_after_every_layer() {
 
 #[test]
 fn all_layouts_give_the_same_logits() {
-    let tokens = &prompts().into_iter().find(|prompt| prompt.name == "recall_300").unwrap().ids;
+    let tokens = &prompts()
+        .into_iter()
+        .find(|prompt| prompt.name == "recall_300")
+        .unwrap()
+        .ids;
     let logits = |checkpoint: &Checkpoint| prefill(&mut cpu(checkpoint, &exact()), tokens, 512);
     let expected = logits(&Checkpoint::tiny());
-    for directory in ["fixtures/tiny-sharded", "fixtures/tiny-original", "fixtures/tiny-bf16"] {
+    for directory in [
+        "fixtures/tiny-sharded",
+        "fixtures/tiny-original",
+        "fixtures/tiny-bf16",
+    ] {
         let checkpoint = Checkpoint::open(&goldens::path(directory)).unwrap();
         // Experts stored as BF16 lie the other way round and are added in another order.
-        let tolerance = if directory.ends_with("bf16") { 1e-3 } else { 0.0 };
+        let tolerance = if directory.ends_with("bf16") {
+            1e-3
+        } else {
+            0.0
+        };
         close(directory, &logits(&checkpoint), &expected, tolerance);
     }
 }
@@ -187,13 +239,22 @@ fn all_layouts_give_the_same_logits() {
 #[test]
 fn any_chunk_size_gives_the_same_bits() {
     let checkpoint = Checkpoint::tiny();
-    let tokens = &prompts().into_iter().find(|prompt| prompt.name == "long_1500").unwrap().ids[..700];
+    let tokens = &prompts()
+        .into_iter()
+        .find(|prompt| prompt.name == "long_1500")
+        .unwrap()
+        .ids[..700];
     for options in [exact(), EngineOptions::default()] {
         let mut model = cpu(&checkpoint, &options);
         let expected = prefill(&mut model, tokens, tokens.len());
         for chunk in [1, 7, 64, 127, 128, 129, 300, 512] {
             model.truncate(0);
-            close(&format!("chunks of {chunk}"), &prefill(&mut model, tokens, chunk), &expected, 0.0);
+            close(
+                &format!("chunks of {chunk}"),
+                &prefill(&mut model, tokens, chunk),
+                &expected,
+                0.0,
+            );
         }
     }
 }
@@ -202,7 +263,14 @@ fn any_chunk_size_gives_the_same_bits() {
 fn going_back_and_on_gives_the_bits_of_a_fresh_run() {
     let checkpoint = Checkpoint::tiny();
     let prompts = prompts();
-    let ids = |name: &str| prompts.iter().find(|prompt| prompt.name == name).unwrap().ids.clone();
+    let ids = |name: &str| {
+        prompts
+            .iter()
+            .find(|prompt| prompt.name == name)
+            .unwrap()
+            .ids
+            .clone()
+    };
     let (first, second) = (ids("long_1500"), ids("random_tokens"));
     let mut model = cpu(&checkpoint, &EngineOptions::default());
     for keep in [0, 1, 100, 127, 128, 129, 255, 256, 257, 1000] {
@@ -213,17 +281,31 @@ fn going_back_and_on_gives_the_bits_of_a_fresh_run() {
         model.truncate(0);
         prefill(&mut model, &first, 512);
         model.truncate(keep);
-        close(&format!("kept {keep}"), &prefill(&mut model, &branch[keep..], 512), &expected, 0.0);
+        close(
+            &format!("kept {keep}"),
+            &prefill(&mut model, &branch[keep..], 512),
+            &expected,
+            0.0,
+        );
     }
 }
 
 #[test]
 fn the_logits_of_the_last_n_are_those_of_each_alone() {
     let mut model = cpu(&Checkpoint::tiny(), &exact());
-    let tokens = &prompts().into_iter().find(|prompt| prompt.name == "len_129").unwrap().ids;
+    let tokens = &prompts()
+        .into_iter()
+        .find(|prompt| prompt.name == "len_129")
+        .unwrap()
+        .ids;
     let mut expected = Vec::new();
     for token in tokens {
-        expected.push(model.forward(&[*token], 1, &Cancel::new()).unwrap().unwrap());
+        expected.push(
+            model
+                .forward(&[*token], 1, &Cancel::new())
+                .unwrap()
+                .unwrap(),
+        );
     }
     model.truncate(0);
     let last = model.forward(tokens, 5, &Cancel::new()).unwrap().unwrap();
@@ -239,5 +321,10 @@ fn a_cancelled_forward_commits_nothing() {
     let cancel = Cancel::new();
     cancel.cancel();
     assert_eq!(model.forward(&tokens[..5], 1, &cancel).unwrap(), None);
-    close("after a cancel", &prefill(&mut model, &tokens[10..], 512), &expected, 0.0);
+    close(
+        "after a cancel",
+        &prefill(&mut model, &tokens[10..], 512),
+        &expected,
+        0.0,
+    );
 }

@@ -18,5 +18,8 @@ fn plain_burn_operations_on_candle_follow_the_reference() {
 fn plain_burn_operations_on_wgpu_follow_the_reference() {
     let mut model = twin::load_on_wgpu(&Checkpoint::tiny(), &exact()).unwrap();
     let worst = follows_the_reference(model.as_mut(), 5e-3, 4);
-    println!("twin on {}: largest difference of a logit {worst:e}", model.describe());
+    println!(
+        "twin on {}: largest difference of a logit {worst:e}",
+        model.describe()
+    );
 }

@@ -30,14 +30,14 @@ impl Attention<'_> {
         // Query heads that share a key head lie side by side.
         let group = heads / kv_heads;
         let width = group * self.head_dim;
-        out.par_chunks_mut(width).zip(q.par_chunks(width)).enumerate().for_each_init(
-            Vec::new,
-            |scores, (task, (out, q))| {
+        out.par_chunks_mut(width)
+            .zip(q.par_chunks(width))
+            .enumerate()
+            .for_each_init(Vec::new, |scores, (task, (out, q))| {
                 let (query, kv_head) = (task / kv_heads, task % kv_heads);
                 let sinks = &self.sinks[kv_head * group..(kv_head + 1) * group];
                 self.one(self.start + query, kv_head, q, sinks, scores, out);
-            },
-        );
+            });
     }
 
     /// The query heads of one key head at one position.
@@ -69,7 +69,11 @@ impl Attention<'_> {
         for (head, run) in self.per_head(group, &keys, scores) {
             largest[head] = run.iter().copied().fold(largest[head], f32::max);
         }
-        let mut sums: Vec<f32> = sinks.iter().zip(&largest).map(|(sink, largest)| (sink - largest).exp()).collect();
+        let mut sums: Vec<f32> = sinks
+            .iter()
+            .zip(&largest)
+            .map(|(sink, largest)| (sink - largest).exp())
+            .collect();
         for (head, run) in self.per_head(group, &keys, scores) {
             for score in run {
                 *score = (*score - largest[head]).exp();

@@ -27,7 +27,12 @@ pub struct History {
 impl History {
     /// An empty history.
     pub const fn new(kv_heads: usize, head_dim: usize, kv_type: KvType) -> Self {
-        Self { kv_heads, head_dim, kv_type, chunks: Vec::new() }
+        Self {
+            kv_heads,
+            head_dim,
+            kv_type,
+            chunks: Vec::new(),
+        }
     }
 
     /// The number of key and value heads.
@@ -48,11 +53,17 @@ impl History {
                 let from = i * row + head * d..i * row + (head + 1) * d;
                 let to = (head * CHUNK + position % CHUNK) * d;
                 match &mut self.chunks[position / CHUNK] {
-                    Chunk::Bf16 { k: chunk_k, v: chunk_v } => {
+                    Chunk::Bf16 {
+                        k: chunk_k,
+                        v: chunk_v,
+                    } => {
                         round(&k[from.clone()], &mut chunk_k[to..to + d]);
                         round(&v[from], &mut chunk_v[to..to + d]);
                     }
-                    Chunk::F32 { k: chunk_k, v: chunk_v } => {
+                    Chunk::F32 {
+                        k: chunk_k,
+                        v: chunk_v,
+                    } => {
                         chunk_k[to..to + d].copy_from_slice(&k[from.clone()]);
                         chunk_v[to..to + d].copy_from_slice(&v[from]);
                     }
@@ -77,12 +88,16 @@ impl History {
         pieces(positions).map(move |(chunk, within)| {
             let part = (kv_head * CHUNK + within.start) * d..(kv_head * CHUNK + within.end) * d;
             match &self.chunks[chunk] {
-                Chunk::Bf16 { k, v } => {
-                    (within.len(), KvRun::Bf16(&k[part.clone()]), KvRun::Bf16(&v[part]))
-                }
-                Chunk::F32 { k, v } => {
-                    (within.len(), KvRun::F32(&k[part.clone()]), KvRun::F32(&v[part]))
-                }
+                Chunk::Bf16 { k, v } => (
+                    within.len(),
+                    KvRun::Bf16(&k[part.clone()]),
+                    KvRun::Bf16(&v[part]),
+                ),
+                Chunk::F32 { k, v } => (
+                    within.len(),
+                    KvRun::F32(&k[part.clone()]),
+                    KvRun::F32(&v[part]),
+                ),
             }
         })
     }
@@ -95,8 +110,14 @@ impl History {
     fn new_chunk(&self) -> Chunk {
         let len = self.kv_heads * CHUNK * self.head_dim;
         match self.kv_type {
-            KvType::Bf16 => Chunk::Bf16 { k: vec![bf16::ZERO; len].into(), v: vec![bf16::ZERO; len].into() },
-            KvType::F32 => Chunk::F32 { k: vec![0.0; len].into(), v: vec![0.0; len].into() },
+            KvType::Bf16 => Chunk::Bf16 {
+                k: vec![bf16::ZERO; len].into(),
+                v: vec![bf16::ZERO; len].into(),
+            },
+            KvType::F32 => Chunk::F32 {
+                k: vec![0.0; len].into(),
+                v: vec![0.0; len].into(),
+            },
         }
     }
 }
@@ -105,7 +126,10 @@ impl History {
 fn pieces(positions: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
     (positions.start / CHUNK..positions.end.div_ceil(CHUNK)).map(move |chunk| {
         let first = chunk * CHUNK;
-        (chunk, positions.start.max(first) - first..positions.end.min(first + CHUNK) - first)
+        (
+            chunk,
+            positions.start.max(first) - first..positions.end.min(first + CHUNK) - first,
+        )
     })
 }
 
@@ -145,7 +169,10 @@ mod tests {
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
-        let step = prop_oneof![(1usize..400).prop_map(Step::Append), (0usize..900).prop_map(Step::Truncate)];
+        let step = prop_oneof![
+            (1usize..400).prop_map(Step::Append),
+            (0usize..900).prop_map(Step::Truncate)
+        ];
         proptest::collection::vec(step, 1..12)
     }
 

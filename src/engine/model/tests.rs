@@ -50,7 +50,10 @@ struct Golden(&'static [u8]);
 
 impl Golden {
     fn read(name: &str) -> Self {
-        let path = format!("{}/tests/goldens/unit/{name}.safetensors", env!("CARGO_MANIFEST_DIR"));
+        let path = format!(
+            "{}/tests/goldens/unit/{name}.safetensors",
+            env!("CARGO_MANIFEST_DIR")
+        );
         Self(fs::read(path).unwrap().leak())
     }
 
@@ -61,16 +64,26 @@ impl Golden {
     }
 
     fn f32(&self, name: &str) -> Vec<f32> {
-        self.get(name).1.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect()
+        self.get(name)
+            .1
+            .chunks_exact(4)
+            .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()))
+            .collect()
     }
 
     fn bf16(&self, name: &str) -> Bf16 {
         let (shape, bytes) = self.get(name);
-        Bf16 { bytes: Bytes::from(bytes), shape }
+        Bf16 {
+            bytes: Bytes::from(bytes),
+            shape,
+        }
     }
 
     fn linear(&self, name: &str) -> Linear {
-        Linear { weight: self.bf16(&format!("{name}.weight")), bias: self.bf16(&format!("{name}.bias")) }
+        Linear {
+            weight: self.bf16(&format!("{name}.weight")),
+            bias: self.bf16(&format!("{name}.bias")),
+        }
     }
 
     fn experts(&self, name: &str, rows: usize, cols: usize) -> Experts {
@@ -79,7 +92,10 @@ impl Golden {
             experts: EXPERTS,
             rows,
             cols,
-            weight: ExpertWeight::Mxfp4 { blocks: bytes("blocks"), scales: bytes("scales") },
+            weight: ExpertWeight::Mxfp4 {
+                blocks: bytes("blocks"),
+                scales: bytes("scales"),
+            },
             bias: self.bf16(&format!("mlp.{name}_bias")),
         }
     }
@@ -89,7 +105,10 @@ impl Golden {
         let rows = |of: &Bf16, rows: Range<usize>| {
             let row = of.bytes.len() / of.shape[0];
             let shape = [&[rows.len()], &of.shape[1..]].concat();
-            Bf16 { bytes: of.bytes.slice(rows.start * row..rows.end * row), shape }
+            Bf16 {
+                bytes: of.bytes.slice(rows.start * row..rows.end * row),
+                shape,
+            }
         };
         let part = |range: Range<usize>| Linear {
             weight: rows(&qkv.weight, range.clone()),
@@ -118,7 +137,10 @@ fn values<B: burn::tensor::backend::Backend, const D: usize>(t: Tensor<B, D>) ->
 fn close(what: &str, found: &[f32], expected: &[f32], tolerance: f32) {
     assert_eq!(found.len(), expected.len(), "{what}");
     for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
-        assert!((found - expected).abs() <= tolerance, "{what}[{i}]: {found}, expected {expected}");
+        assert!(
+            (found - expected).abs() <= tolerance,
+            "{what}[{i}]: {found}, expected {expected}"
+        );
     }
 }
 
@@ -129,30 +151,53 @@ fn one_layer<E: Engine>(engine: &E, golden: &str, layer_type: LayerType) {
     let mlp = MlpBlock::new(engine, &layer);
     let mut history = engine.new_history(8, 64, KvType::F32);
     let rotation = engine.rotation(0..TOKENS, &Rope::new(&config));
-    let x: Tensor<E::Burn, 2> =
-        Tensor::from_data(TensorData::new(golden.f32("x"), [TOKENS, HIDDEN]), &Default::default());
+    let x: Tensor<E::Burn, 2> = Tensor::from_data(
+        TensorData::new(golden.f32("x"), [TOKENS, HIDDEN]),
+        &Default::default(),
+    );
 
     let after_attention = attention.forward(engine, x, &config, &rotation, &mut history, 0);
     // Values reach 23 here; the two reference implementations differ by 5e-6.
-    close("attention", &values(after_attention.clone()), &golden.f32("after_attention"), 2e-5);
+    close(
+        "attention",
+        &values(after_attention.clone()),
+        &golden.f32("after_attention"),
+        2e-5,
+    );
 
     let normed = engine.rms_norm(after_attention.clone(), &mlp.norm, 1e-5);
-    close("norm", &values(normed.clone()), &golden.f32("mlp_normed"), 2e-5);
+    close(
+        "norm",
+        &values(normed.clone()),
+        &golden.f32("mlp_normed"),
+        2e-5,
+    );
     let routing = engine.route(normed, &mlp.router, 4);
-    close("router", &values(routing.weights), &golden.f32("router_weights"), 1e-5);
+    close(
+        "router",
+        &values(routing.weights),
+        &golden.f32("router_weights"),
+        1e-5,
+    );
     let expected: Vec<i64> = golden
         .get("router_indices")
         .1
         .chunks_exact(8)
         .map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap()))
         .collect();
-    assert_eq!(routing.ids.into_data().iter::<i64>().collect::<Vec<_>>(), expected);
+    assert_eq!(
+        routing.ids.into_data().iter::<i64>().collect::<Vec<_>>(),
+        expected
+    );
 
     let y = mlp.forward(engine, after_attention, &config);
     close("layer", &values(y), &golden.f32("y"), 5e-5);
 }
 
-const LAYERS: [(&str, LayerType); 2] = [("layer_sliding", LayerType::Sliding), ("layer_full", LayerType::Full)];
+const LAYERS: [(&str, LayerType); 2] = [
+    ("layer_sliding", LayerType::Sliding),
+    ("layer_full", LayerType::Full),
+];
 
 #[test]
 fn the_kernels_compute_a_layer_as_the_reference_does() {
@@ -171,12 +216,20 @@ fn the_kernels_compute_a_layer_as_the_reference_does() {
 #[test]
 fn the_twin_computes_a_layer_as_the_reference_does() {
     for (golden, layer_type) in LAYERS {
-        one_layer(&Twin::<Candle<f32, i64>>::new(Default::default()), golden, layer_type);
+        one_layer(
+            &Twin::<Candle<f32, i64>>::new(Default::default()),
+            golden,
+            layer_type,
+        );
     }
 }
 
 #[test]
 #[should_panic(expected = "attention[")]
 fn a_sliding_layer_without_its_window_is_found_out() {
-    one_layer(&Twin::<Candle<f32, i64>>::new(Default::default()), "layer_sliding", LayerType::Full);
+    one_layer(
+        &Twin::<Candle<f32, i64>>::new(Default::default()),
+        "layer_sliding",
+        LayerType::Full,
+    );
 }

@@ -5,7 +5,11 @@ use proptest::prelude::*;
 use super::*;
 
 fn sampler(sampling: Sampling) -> Sampler {
-    Sampler::new(Sampling { seed: Some(7), ..sampling }).unwrap()
+    Sampler::new(Sampling {
+        seed: Some(7),
+        ..sampling
+    })
+    .unwrap()
 }
 
 /// How often each id comes in `draws` draws.
@@ -13,7 +17,9 @@ fn count(sampling: Sampling, logits: &[f32], draws: usize) -> BTreeMap<u32, usiz
     let mut sampler = sampler(sampling);
     let mut counts = BTreeMap::new();
     for _ in 0..draws {
-        *counts.entry(sampler.sample(&mut logits.to_vec(), &[])).or_default() += 1;
+        *counts
+            .entry(sampler.sample(&mut logits.to_vec(), &[]))
+            .or_default() += 1;
     }
     counts
 }
@@ -31,7 +37,10 @@ fn draws_follow_the_softmax() {
     let counts = count(Sampling::default(), &logits, 80_000);
     for (id, expected) in [(0, 10_000.0), (1, 20_000.0), (2, 50_000.0)] {
         let found = counts[&id] as f64;
-        assert!((found - expected).abs() < 700.0, "id {id}: {found} draws, expected {expected}");
+        assert!(
+            (found - expected).abs() < 700.0,
+            "id {id}: {found} draws, expected {expected}"
+        );
     }
 }
 
@@ -39,13 +48,23 @@ fn draws_follow_the_softmax() {
 fn temperature_divides_the_logits() {
     // At temperature 1/2 the weights 1, 2, 5 become 1, 4, 25.
     let logits = [1.0f32, 2.0, 5.0].map(f32::ln);
-    let counts = count(Sampling { temperature: 0.5, ..Sampling::default() }, &logits, 30_000);
+    let counts = count(
+        Sampling {
+            temperature: 0.5,
+            ..Sampling::default()
+        },
+        &logits,
+        30_000,
+    );
     assert!((counts[&2] as f64 - 25_000.0).abs() < 400.0, "{counts:?}");
 }
 
 #[test]
 fn top_k_keeps_the_k_likeliest() {
-    let sampling = Sampling { top_k: 2, ..Sampling::default() };
+    let sampling = Sampling {
+        top_k: 2,
+        ..Sampling::default()
+    };
     let counts = count(sampling, &[0.0, 0.5, 0.4, 0.1], 1_000);
     assert_eq!(counts.into_keys().collect::<Vec<_>>(), [1, 2]);
 }
@@ -54,16 +73,39 @@ fn top_k_keeps_the_k_likeliest() {
 fn top_p_keeps_the_smallest_set_that_holds_p() {
     // 0.5, 0.3, 0.15, 0.05
     let logits = [0.5f32, 0.3, 0.15, 0.05].map(f32::ln);
-    for (top_p, expected) in [(0.4, vec![0]), (0.6, vec![0, 1]), (0.9, vec![0, 1, 2]), (1.0, vec![0, 1, 2, 3])] {
-        let counts = count(Sampling { top_p, ..Sampling::default() }, &logits, 3_000);
-        assert_eq!(counts.into_keys().collect::<Vec<_>>(), expected, "top_p {top_p}");
+    for (top_p, expected) in [
+        (0.4, vec![0]),
+        (0.6, vec![0, 1]),
+        (0.9, vec![0, 1, 2]),
+        (1.0, vec![0, 1, 2, 3]),
+    ] {
+        let counts = count(
+            Sampling {
+                top_p,
+                ..Sampling::default()
+            },
+            &logits,
+            3_000,
+        );
+        assert_eq!(
+            counts.into_keys().collect::<Vec<_>>(),
+            expected,
+            "top_p {top_p}"
+        );
     }
 }
 
 #[test]
 fn min_p_keeps_what_is_likely_enough_beside_the_likeliest() {
     let logits = [0.5f32, 0.3, 0.15, 0.05].map(f32::ln);
-    let counts = count(Sampling { min_p: 0.25, ..Sampling::default() }, &logits, 3_000);
+    let counts = count(
+        Sampling {
+            min_p: 0.25,
+            ..Sampling::default()
+        },
+        &logits,
+        3_000,
+    );
     assert_eq!(counts.into_keys().collect::<Vec<_>>(), [0, 1, 2]);
 }
 
@@ -78,8 +120,14 @@ fn the_repetition_penalty_counts_a_token_once_and_follows_the_sign() {
 fn one_seed_gives_one_sequence_and_another_seed_another() {
     let logits = vec![0.0; 1000];
     let draw = |seed| {
-        let mut sampler = Sampler::new(Sampling { seed: Some(seed), ..Sampling::default() }).unwrap();
-        (0..20).map(|_| sampler.sample(&mut logits.clone(), &[])).collect::<Vec<_>>()
+        let mut sampler = Sampler::new(Sampling {
+            seed: Some(seed),
+            ..Sampling::default()
+        })
+        .unwrap();
+        (0..20)
+            .map(|_| sampler.sample(&mut logits.clone(), &[]))
+            .collect::<Vec<_>>()
     };
     assert_eq!(draw(1), draw(1));
     assert_ne!(draw(1), draw(2));
@@ -98,13 +146,31 @@ fn values_outside_their_interval_are_refused_with_the_interval() {
     let message = |sampling: Sampling| sampling.validate().unwrap_err().to_string();
     let good = Sampling::default;
     assert_eq!(
-        message(Sampling { temperature: -1.0, ..good() }),
+        message(Sampling {
+            temperature: -1.0,
+            ..good()
+        }),
         "`temperature` is -1, expected 0 (the likeliest token) to 100"
     );
-    assert_eq!(message(Sampling { top_p: 0.0, ..good() }), "`top-p` is 0, expected above 0, at most 1 (keeps all)");
-    assert_eq!(message(Sampling { min_p: 1.5, ..good() }), "`min-p` is 1.5, expected 0 (keeps all) to 1");
     assert_eq!(
-        message(Sampling { repetition_penalty: f32::NAN, ..good() }),
+        message(Sampling {
+            top_p: 0.0,
+            ..good()
+        }),
+        "`top-p` is 0, expected above 0, at most 1 (keeps all)"
+    );
+    assert_eq!(
+        message(Sampling {
+            min_p: 1.5,
+            ..good()
+        }),
+        "`min-p` is 1.5, expected 0 (keeps all) to 1"
+    );
+    assert_eq!(
+        message(Sampling {
+            repetition_penalty: f32::NAN,
+            ..good()
+        }),
         "`repetition-penalty` is NaN, expected above 0, at most 100; 1 is off"
     );
 }

@@ -8,15 +8,24 @@ use crate::engine::KvType;
 const D: usize = 64;
 
 fn golden(name: &str) -> Option<Vec<f32>> {
-    let path = format!("{}/tests/goldens/unit/attention.safetensors", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/tests/goldens/unit/attention.safetensors",
+        env!("CARGO_MANIFEST_DIR")
+    );
     let bytes = fs::read(path).unwrap();
     let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
     let data = tensors.tensor(name).ok()?.data();
-    Some(data.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect())
+    Some(
+        data.chunks_exact(4)
+            .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()))
+            .collect(),
+    )
 }
 
 fn kernel_sets() -> impl Iterator<Item = Kernels> {
-    ["portable", "avx2", "avx512"].into_iter().filter_map(Kernels::by_name)
+    ["portable", "avx2", "avx512"]
+        .into_iter()
+        .filter_map(Kernels::by_name)
 }
 
 /// Attention of all of q over a history of all keys, for the whole batch at once.
@@ -30,7 +39,15 @@ fn attention(
     let mut history = History::new(kv_heads, D, kv_type);
     history.write(0, k, v);
     let mut out = vec![0.0; q.len()];
-    Attention { kernels, history: &history, start: 0, window, sinks, head_dim: D }.run(q, &mut out);
+    Attention {
+        kernels,
+        history: &history,
+        start: 0,
+        window,
+        sinks,
+        head_dim: D,
+    }
+    .run(q, &mut out);
     out
 }
 
@@ -38,7 +55,10 @@ fn attention(
 fn close(what: &str, found: &[f32], expected: &[f32], tolerance: f32) {
     assert_eq!(found.len(), expected.len(), "{what}");
     for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
-        assert!((found - expected).abs() <= tolerance, "{what}[{i}]: {found}, expected {expected}");
+        assert!(
+            (found - expected).abs() <= tolerance,
+            "{what}[{i}]: {found}, expected {expected}"
+        );
     }
 }
 
@@ -53,7 +73,12 @@ fn lengths_across_the_window_give_what_the_reference_gives() {
                 let expected = part(name);
                 // The golden holds the last few positions.
                 let last = &out[out.len() - expected.len()..];
-                close(&format!("{} T{tokens} {name}", kernels.name), last, &expected, 2e-6);
+                close(
+                    &format!("{} T{tokens} {name}", kernels.name),
+                    last,
+                    &expected,
+                    2e-6,
+                );
             }
         }
     }
@@ -97,10 +122,21 @@ fn one_query_at_a_time_gives_the_bits_of_the_batch() {
             let mut history = History::new(2, D, KvType::Bf16);
             let row = sinks.len() * D;
             for (start, (q, expected)) in q.chunks(row).zip(all.chunks(row)).enumerate() {
-                history.write(start, &k[start * 2 * D..][..2 * D], &v[start * 2 * D..][..2 * D]);
+                history.write(
+                    start,
+                    &k[start * 2 * D..][..2 * D],
+                    &v[start * 2 * D..][..2 * D],
+                );
                 let mut out = vec![0.0; row];
-                Attention { kernels: &kernels, history: &history, start, window, sinks: &sinks, head_dim: D }
-                    .run(q, &mut out);
+                Attention {
+                    kernels: &kernels,
+                    history: &history,
+                    start,
+                    window,
+                    sinks: &sinks,
+                    head_dim: D,
+                }
+                .run(q, &mut out);
                 assert_eq!(out, expected, "{} position {start}", kernels.name);
             }
         }
