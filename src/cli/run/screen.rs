@@ -1,0 +1,151 @@
+//! Standard error: thinking, progress, warnings and figures.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::cli::report::Figures;
+use crate::cli::style::Style;
+
+/// What a person sees beside the answer.
+#[derive(Debug)]
+pub struct Screen {
+    style: Style,
+    quiet: bool,
+    thinking: bool,
+    bar: Option<ProgressBar>,
+    /// A line was begun and not ended.
+    mid_line: bool,
+}
+
+impl Screen {
+    /// Thinking is shown when `show` or, unless `quiet` or `hide`, on a terminal.
+    pub fn new(quiet: bool, show: bool, hide: bool) -> Self {
+        let style = Style::of_stderr();
+        Self {
+            style,
+            quiet,
+            thinking: show || (style.terminal && !hide && !quiet),
+            bar: None,
+            mid_line: false,
+        }
+    }
+
+    /// How standard error is written to.
+    pub fn style(&self) -> Style {
+        self.style
+    }
+
+    /// There is a person to ask.
+    pub fn is_interactive(&self) -> bool {
+        !self.quiet && self.style.terminal && io::stdin().is_terminal()
+    }
+
+    /// Thinking is shown.
+    pub fn shows_thinking(&self) -> bool {
+        self.thinking
+    }
+
+    /// Does `work` with a sign of life.
+    pub fn loading<T>(&mut self, what: &str, work: impl FnOnce() -> T) -> T {
+        if self.draws() {
+            let bar = ProgressBar::new_spinner().with_message(format!("loading {what}"));
+            bar.enable_steady_tick(TICK);
+            self.bar = Some(bar);
+        }
+        let result = work();
+        self.clear();
+        result
+    }
+
+    /// The prompt of `total` tokens begins to be read.
+    pub fn begin_prompt(&mut self, total: usize) {
+        if self.draws() {
+            let style = ProgressStyle::with_template(
+                "{spinner} reading the prompt {bar:24} {pos}/{len} tokens {per_sec} {eta}",
+            )
+            .expect("the template is well formed");
+            let bar = ProgressBar::new(total as u64).with_style(style);
+            bar.enable_steady_tick(TICK);
+            self.bar = Some(bar);
+        }
+    }
+
+    /// `done` tokens of the prompt are read.
+    pub fn prompt(&self, done: usize) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(done as u64);
+        }
+    }
+
+    /// Takes away what shows progress.
+    pub fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// More thinking.
+    pub fn thinking(&mut self, text: &str) {
+        if self.thinking {
+            let label = if self.mid_line { "" } else { "thinking: " };
+            let text = format!("{label}{}", self.style.clean(text));
+            self.write(&self.style.dim(&text));
+        }
+    }
+
+    /// More of what the model says to the user before the answer.
+    pub fn preamble(&mut self, text: &str) {
+        if !self.quiet {
+            self.write(&self.style.clean(text));
+        }
+    }
+
+    /// The end of a message that stands here; on a terminal a blank line sets it apart.
+    pub fn end_message(&mut self) {
+        if self.mid_line {
+            self.write(if self.style.terminal { "\n\n" } else { "\n" });
+            self.mid_line = false;
+        }
+    }
+
+    /// `warning: ...`, on a line of its own.
+    pub fn warn(&mut self, text: &str) {
+        if !self.quiet {
+            self.end_message();
+            let warning = format!("{} {}\n", self.style.label("warning:"), self.style.clean(text));
+            self.write(&warning);
+            self.mid_line = false;
+        }
+    }
+
+    /// The figures of the run.
+    pub fn figures(&mut self, figures: &Figures) {
+        if !self.quiet {
+            self.end_message();
+            if self.style.terminal {
+                self.write("\n");
+            }
+            let text = figures.text();
+            for line in text.lines() {
+                self.write(&format!("{}\n", self.style.dim(line)));
+            }
+            self.mid_line = false;
+        }
+    }
+
+    fn draws(&self) -> bool {
+        !self.quiet && self.style.terminal
+    }
+
+    fn write(&mut self, text: &str) {
+        self.mid_line |= !text.is_empty();
+        // Standard error may be gone; the answer does not depend on it.
+        let mut stderr = io::stderr().lock();
+        let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+    }
+}
+
+/// Between two frames of a spinner.
+const TICK: Duration = Duration::from_millis(100);
