@@ -1,47 +1,36 @@
 //! A published checkpoint on disk, memory-mapped: configuration, tensor directory, weights by role.
 
+mod bytes;
 mod config;
+mod error;
+mod files;
+mod header;
+mod hugging_face;
 pub mod mxfp4;
+mod original;
+mod summary;
+mod tensors;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use bytes::{Bf16, Bytes, bf16_to_f32};
 pub use config::{Config, LayerType, RopeScaling};
+pub use error::{Error, SafetensorsFault, TensorFault, TensorType};
+pub use summary::Summary;
 
-/// What can be wrong with a checkpoint. Every text names the file, the value, what was expected and the way out.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("`{0}` has no config.json")]
-    NoConfig(PathBuf),
-}
-
-/// A byte range of a memory-mapped file, or of the built-in model. Cheap to clone; never copied.
-#[derive(Clone)]
-pub struct Bytes {/* private */}
-
-impl std::ops::Deref for Bytes {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        todo!()
-    }
-}
-
-/// A BF16 tensor as stored: little-endian, row-major, not necessarily aligned.
-#[derive(Clone)]
-pub struct Bf16 {
-    pub bytes: Bytes,
-    pub shape: Vec<usize>,
-}
+use files::{Files, Named};
+use tensors::Tensors;
 
 /// `y = W x + b`: weight `[out, in]`, bias `[out]`.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Linear {
     pub weight: Bf16,
     pub bias: Bf16,
 }
 
 /// The weights of all experts for one of the two products of the MLP.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub enum ExpertWeight {
     /// MXFP4: blocks `[experts, out, in/32, 16]`, scales `[experts, out, in/32]`, one byte each.
     Mxfp4 { blocks: Bytes, scales: Bytes },
@@ -50,7 +39,7 @@ pub enum ExpertWeight {
 }
 
 /// One expert product: `out`, `in` and the number of experts are the same for both storage forms.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Experts {
     pub experts: usize,
     pub rows: usize,
@@ -61,7 +50,7 @@ pub struct Experts {
 }
 
 /// One transformer block, whatever layout it came from.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Layer {
     pub attention_norm: Bf16,
     pub q: Linear,
@@ -78,7 +67,7 @@ pub struct Layer {
 }
 
 /// All weights of the model by role.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Weights {
     /// `[vocab, hidden]`
     pub embedding: Bf16,
@@ -99,27 +88,112 @@ pub enum Layout {
     Original,
 }
 
+/// A file that holds weights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WeightFile {
+    pub path: PathBuf,
+    pub bytes: u64,
+}
+
 /// A checkpoint that was checked: configuration and every tensor fit together.
+#[derive(Debug)]
 pub struct Checkpoint {
     pub config: Config,
     pub layout: Layout,
     pub weights: Weights,
     /// Where it came from, for messages: a directory, or `tiny (built in)`.
     pub source: String,
-    /// Ids that end generation, from generation_config.json (or `eos_token_id` of config.json).
+    /// Ids that end generation, from generation_config.json (or `eos_token_id` of config.json). Empty if neither says.
     pub eos_token_ids: Vec<u32>,
     /// The text of tokenizer.json, beside the weights or in the parent of `original/`.
     pub tokenizer_json: Option<Arc<[u8]>>,
+    /// Where the weights are.
+    pub files: Vec<WeightFile>,
+    /// How many tensors the files hold; the model uses each of them.
+    pub tensors: usize,
 }
 
 impl Checkpoint {
-    /// Opens the checkpoint in `directory`, mapping its files.
+    /// Opens the checkpoint in `directory`, mapping its files. Reads their headers only: the weights come in as they
+    /// are used.
     pub fn open(directory: &Path) -> Result<Self, Error> {
-        let _ = directory;
-        todo!()
+        Self::read(Files::find(directory)?)
     }
+
     /// The toy model that is part of the program.
     pub fn tiny() -> Self {
-        todo!()
+        macro_rules! built_in {
+            ($name:literal) => {
+                Named {
+                    path: concat!("tiny (built in)/", $name).into(),
+                    bytes: Bytes::from(&include_bytes!(concat!("../assets/tiny/", $name))[..]),
+                }
+            };
+        }
+        Self::read(Files {
+            directory: "tiny (built in)".into(),
+            config: built_in!("config.json"),
+            generation_config: Some(built_in!("generation_config.json")),
+            tokenizer: Some(built_in!("tokenizer.json")),
+            weights: vec![built_in!("model.safetensors")],
+            index: None,
+        })
+        .expect("the tests open the built-in model")
+    }
+
+    /// A checkpoint from the contents of its config.json and of a single safetensors file, in either layout.
+    pub fn from_bytes(config: Vec<u8>, weights: Vec<u8>) -> Result<Self, Error> {
+        let named = |path: &str, bytes: Vec<u8>| Named {
+            path: path.into(),
+            bytes: bytes.into(),
+        };
+        Self::read(Files {
+            directory: "memory".into(),
+            config: named("config.json", config),
+            generation_config: None,
+            tokenizer: None,
+            weights: vec![named("model.safetensors", weights)],
+            index: None,
+        })
+    }
+
+    fn read(files: Files) -> Result<Self, Error> {
+        let config = Config::from_json(&files.config.path, &files.config.bytes)?;
+        let eos_token_ids = [files.generation_config.as_ref(), Some(&files.config)]
+            .into_iter()
+            .flatten()
+            .map(|file| config::eos_token_ids(&file.path, &file.bytes, config.vocab_size))
+            .find(|ids| !ids.as_ref().is_ok_and(Vec::is_empty))
+            .unwrap_or_else(|| Ok(Vec::new()))?;
+
+        let mut tensors = Tensors::read(&files)?;
+        let count = tensors.len();
+        let layout = if original::is_layout_of(&tensors) {
+            Layout::Original
+        } else if hugging_face::has_bf16_experts(&tensors) {
+            Layout::HuggingFaceBf16
+        } else {
+            Layout::HuggingFace
+        };
+        let weights = match layout {
+            Layout::Original => original::weights(&mut tensors, &config),
+            _ => hugging_face::weights(&mut tensors, &config, layout),
+        };
+        tensors.finish()?;
+
+        let weight_file = |file: &Named| WeightFile {
+            path: file.path.clone(),
+            bytes: file.bytes.len() as u64,
+        };
+        Ok(Self {
+            config,
+            layout,
+            weights,
+            source: files.directory.display().to_string(),
+            eos_token_ids,
+            tokenizer_json: files.tokenizer.map(|file| Arc::from(&*file.bytes)),
+            files: files.weights.iter().map(weight_file).collect(),
+            tensors: count,
+        })
     }
 }

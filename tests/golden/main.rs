@@ -1,0 +1,3 @@
+//! The numbers, texts and files of the reference implementations.
+
+mod checkpoint;
