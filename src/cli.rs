@@ -102,7 +102,7 @@ pub fn main() -> ExitCode {
 
 fn execute(command: Command) -> anyhow::Result<Exit> {
     match command {
-        Command::Run(args) => run::run(*args),
+        Command::Run(args) => run::run(&args),
         Command::Info(args) => print(&info::run(&args)?),
         Command::Pull(args) => pull::run(args).map(|()| Exit::Success),
         Command::Completions { shell } => {
@@ -121,7 +121,10 @@ fn manual(name: Option<&str>) -> anyhow::Result<Vec<u8>> {
     let page = match name {
         None => program,
         Some(name) => program.find_subcommand(name).cloned().ok_or_else(|| {
-            let names: Vec<&str> = program.get_subcommands().map(clap::Command::get_name).collect();
+            let names: Vec<&str> = program
+                .get_subcommands()
+                .map(clap::Command::get_name)
+                .collect();
             Failure::usage(
                 format!("`{name}` is not a command"),
                 format!("the commands are {}", names.join(", ")),

@@ -10,14 +10,13 @@ mod repetition;
 mod turn;
 
 use crate::engine;
-use crate::harmony::{
-    self, Conversation, DeveloperContent, Parser, SystemContent,
-};
+use crate::harmony::{self, Conversation, DeveloperContent, Parser, SystemContent};
 use crate::tokenizer;
 
 pub use crate::engine::{Cancel, EngineOptions as LoadOptions, KvType, Sampling, Stats};
+pub use crate::harmony::message::InvalidArguments;
 pub use crate::harmony::tools::{ToolError, parse_tools};
-pub use crate::harmony::{InvalidArguments, Kind, Message, Reasoning, Tool};
+pub use crate::harmony::{Kind, Message, Reasoning, Tool};
 pub use model::{Completion, Model};
 pub use repetition::Repetition;
 pub use turn::{ToolCall, Turn};
@@ -145,6 +144,7 @@ impl Setup {
         let developer = DeveloperContent {
             instructions: self.instructions.clone(),
             tools: (!self.tools.is_empty()).then(|| self.tools.clone()),
+            ..DeveloperContent::default()
         };
         let mut messages = vec![Message::system(system)];
         if developer != DeveloperContent::default() {

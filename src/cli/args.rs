@@ -116,19 +116,45 @@ The answer goes to standard output and ends in a line break; everything else goe
 #[command(next_help_heading = SAMPLING)]
 pub struct SamplingArgs {
     /// 0 always takes the likeliest token
-    #[arg(long, short, value_name = "T", default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        short,
+        value_name = "T",
+        default_value_t = 1.0,
+        allow_negative_numbers = true
+    )]
     pub temperature: f32,
     /// Choose among the K likeliest tokens, 0 for all
-    #[arg(long, value_name = "K", default_value_t = 0, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "K",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
     pub top_k: usize,
     /// Choose among the likeliest tokens that together have probability P
-    #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "P",
+        default_value_t = 1.0,
+        allow_negative_numbers = true
+    )]
     pub top_p: f32,
     /// Choose among tokens at least P times as likely as the likeliest
-    #[arg(long, value_name = "P", default_value_t = 0.0, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "P",
+        default_value_t = 0.0,
+        allow_negative_numbers = true
+    )]
     pub min_p: f32,
     /// Make tokens that were already used less likely; 1 changes nothing
-    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "X",
+        default_value_t = 1.0,
+        allow_negative_numbers = true
+    )]
     pub repetition_penalty: f32,
     /// The same seed gives the same text [default: drawn, and printed]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
@@ -208,7 +234,8 @@ impl Run {
     /// How the model is loaded.
     pub fn load_options(&self) -> LoadOptions {
         // One device and one way to compute so far: every choice means them.
-        let (Device::Auto | Device::Cpu, Compute::F32) = (self.machine.device, self.machine.compute);
+        let (Device::Auto | Device::Cpu, Compute::F32) =
+            (self.machine.device, self.machine.compute);
         LoadOptions {
             kv_type: self.model.kv_type.into(),
             context: self.model.context,

@@ -116,7 +116,11 @@ impl Answer {
     /// The file that was made for this answer and was not there before.
     pub fn created_file(&self) -> Option<PathBuf> {
         match &self.target {
-            Target::File { path, created: true, .. } => Some(path.clone()),
+            Target::File {
+                path,
+                created: true,
+                ..
+            } => Some(path.clone()),
             _ => None,
         }
     }
@@ -157,7 +161,9 @@ impl Answer {
         let written = match &mut self.target {
             Target::Stdout => {
                 let mut stdout = io::stdout().lock();
-                stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
+                stdout
+                    .write_all(text.as_bytes())
+                    .and_then(|()| stdout.flush())
             }
             Target::File { file, .. } => {
                 if first {
@@ -179,7 +185,15 @@ impl Answer {
 impl Drop for Answer {
     /// A file that was made for an answer which never came goes again.
     fn drop(&mut self) {
-        if let (None, Target::File { path, created: true, .. }) = (self.last, &self.target) {
+        if let (
+            None,
+            Target::File {
+                path,
+                created: true,
+                ..
+            },
+        ) = (self.last, &self.target)
+        {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -195,7 +209,10 @@ mod tests {
         let path = directory.path().join("answer.txt");
         std::fs::write(&path, "an older and longer answer").unwrap();
         let mut answer = Answer::file(&path).unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "an older and longer answer");
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            "an older and longer answer"
+        );
         assert!(answer.push("new"));
         answer.end_line();
         answer.end_line();
@@ -217,7 +234,10 @@ mod tests {
     fn an_unwritable_path_is_known_at_once() {
         let directory = tempfile::tempdir().unwrap();
         let error = Answer::file(&directory.path().join("no/such/answer.txt")).unwrap_err();
-        assert!(format!("{error:#}").contains("No such file or directory"), "{error:#}");
+        assert!(
+            format!("{error:#}").contains("No such file or directory"),
+            "{error:#}"
+        );
         let error = Answer::file(directory.path()).unwrap_err();
         assert!(format!("{error:#}").contains("Is a directory"), "{error:#}");
     }
@@ -227,12 +247,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("answer.json");
         let mut answer = Answer::file(&path).unwrap();
-        answer.style = Style { terminal: true, ..Style::plain() };
+        answer.style.terminal = true;
         let value = serde_json::json!({"text": "a\u{9b}2J\u{202e}\x1b\n"});
         answer.json(&value).unwrap();
         drop(answer);
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text, "{\"text\":\"a\\u009b2J\\u202e\\u001b\\n\"}\n");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&text).unwrap(),
+            value
+        );
     }
 }

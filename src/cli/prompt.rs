@@ -96,7 +96,11 @@ impl Source {
                 word.parse().map_err(|_| {
                     let shown: String = word.chars().take(40).collect();
                     Failure::new(
-                        format!("{self}: entry {} is `{}`, not a token id", index + 1, shown.escape_debug()),
+                        format!(
+                            "{self}: entry {} is `{}`, not a token id",
+                            index + 1,
+                            shown.escape_debug()
+                        ),
                         "token ids are whole numbers, separated by commas or white space",
                     )
                 })
@@ -121,9 +125,13 @@ impl Source {
         let mut bytes = Vec::new();
         let read = match self {
             Self::Argument(text) => return Ok(text.clone().into_bytes()),
-            Self::Stdin => io::stdin().lock().take(MOST_BYTES + 1).read_to_end(&mut bytes),
-            Self::File(path) => File::open(path)
-                .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes)),
+            Self::Stdin => io::stdin()
+                .lock()
+                .take(MOST_BYTES + 1)
+                .read_to_end(&mut bytes),
+            Self::File(path) => {
+                File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
+            }
         };
         read.with_context(|| format!("cannot read {self}"))?;
         if bytes.len() as u64 > MOST_BYTES {

@@ -17,9 +17,7 @@ use super::prompt::Source;
 use super::report::{Figures, Report};
 use super::style::Style;
 use crate::session::memory::{Machine, Plan};
-use crate::session::{
-    self, Cancel, ChatSession, Finish, Model, Setup, Stats, Turn, TurnOptions,
-};
+use crate::session::{self, Cancel, ChatSession, Finish, Model, Setup, Stats, Turn, TurnOptions};
 use screen::Screen;
 use stream::Stream;
 
@@ -51,8 +49,8 @@ pub fn run(args: &args::Run) -> anyhow::Result<Exit> {
     };
 
     let mut screen = Screen::new(args.quiet, args.show_thinking, args.hide_thinking);
-    let interrupt = Interrupt::install(leave(screen.style(), &answer))
-        .context("cannot handle signals")?;
+    let interrupt =
+        Interrupt::install(leave(screen.style(), &answer)).context("cannot handle signals")?;
     let checkpoint = model::open(&args.model, screen.is_interactive())?;
     let load_options = args.load_options();
     let weights = checkpoint.summary().weight_bytes();
@@ -195,7 +193,12 @@ impl Job<'_> {
         )
     }
 
-    fn complete(&self, mut model: Model, prompt: &[u32], mut stream: Stream) -> anyhow::Result<Exit> {
+    fn complete(
+        &self,
+        mut model: Model,
+        prompt: &[u32],
+        mut stream: Stream,
+    ) -> anyhow::Result<Exit> {
         self.check_length(prompt.len(), &model)?;
         let completion = stream.watch(prompt.len(), |on_event| {
             model.complete(prompt, &self.options, self.cancel, on_event)
@@ -213,7 +216,10 @@ impl Job<'_> {
         let context = model.context();
         if prompt > context {
             let hint = if context < self.most {
-                format!("shorten it, or give more with --context (at most {})", self.most)
+                format!(
+                    "shorten it, or give more with --context (at most {})",
+                    self.most
+                )
             } else {
                 "shorten it: this model allows no more".to_owned()
             };
@@ -265,7 +271,9 @@ fn unanswered(turn: &Turn, context: usize) -> Option<Failure> {
         .find_map(|call| call.arguments.err());
     let cut_off = match turn.finish {
         Finish::Length => Some("raise --max-tokens, or think less with --reasoning low"),
-        Finish::Context => Some("raise --context, shorten the prompt, or think less with --reasoning low"),
+        Finish::Context => {
+            Some("raise --context, shorten the prompt, or think less with --reasoning low")
+        }
         _ => None,
     };
     let again = cut_off.unwrap_or("run it again, with another --seed or prompt");
@@ -278,12 +286,18 @@ fn unanswered(turn: &Turn, context: usize) -> Option<Failure> {
     let made = turn.token_ids.len();
     let message = match turn.finish {
         Finish::Context if made == 0 => {
-            format!("the prompt fills the context of {context} tokens, there is no room for an answer")
+            format!(
+                "the prompt fills the context of {context} tokens, there is no room for an answer"
+            )
         }
         Finish::Context => {
-            format!("stopped while thinking ({made} tokens): the context of {context} tokens is full")
+            format!(
+                "stopped while thinking ({made} tokens): the context of {context} tokens is full"
+            )
         }
-        Finish::Length => format!("stopped while thinking ({made} tokens): --max-tokens is reached"),
+        Finish::Length => {
+            format!("stopped while thinking ({made} tokens): --max-tokens is reached")
+        }
         Finish::Stop | Finish::ToolCall | Finish::Cancelled => {
             format!("the model ended without an answer ({made} tokens)")
         }

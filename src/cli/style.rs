@@ -109,7 +109,10 @@ mod tests {
 
     #[test]
     fn colour_needs_a_capable_terminal_and_no_objection() {
-        assert_eq!(style(true, &[("TERM", "xterm")]).dim("x"), "\x1b[2mx\x1b[0m");
+        assert_eq!(
+            style(true, &[("TERM", "xterm")]).dim("x"),
+            "\x1b[2mx\x1b[0m"
+        );
         assert_eq!(style(false, &[("TERM", "xterm")]).dim("x"), "x");
         assert_eq!(style(true, &[("TERM", "dumb")]).dim("x"), "x");
         assert_eq!(style(true, &[]).dim("x"), "x");

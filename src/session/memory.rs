@@ -26,7 +26,10 @@ impl Machine {
             total: system.total_memory(),
             available: system.available_memory(),
         };
-        if let Some(limits) = system.cgroup_limits().filter(|limits| limits.total_memory > 0) {
+        if let Some(limits) = system
+            .cgroup_limits()
+            .filter(|limits| limits.total_memory > 0)
+        {
             machine.total = machine.total.min(limits.total_memory);
             machine.available = machine.available.min(limits.free_memory);
         }
@@ -65,8 +68,7 @@ impl Plan {
     pub fn new(config: &Config, weights: u64, kv_type: KvType, context: usize) -> Self {
         let heads = config.num_attention_heads * config.head_dim;
         let expert = 2 * config.intermediate_size + config.hidden_size;
-        let per_token =
-            4 * config.hidden_size + 2 * heads + config.experts_per_token * expert;
+        let per_token = 4 * config.hidden_size + 2 * heads + config.experts_per_token * expert;
         let work = 4 * (CHUNK * per_token + config.vocab_size)
             + TOKENIZER_BYTES_PER_ENTRY * config.vocab_size;
         let keys_and_values =
@@ -127,7 +129,11 @@ pub fn peak_rss() -> Option<u64> {
         use nix::sys::resource::{UsageWho, getrusage};
         let max_rss = getrusage(UsageWho::RUSAGE_SELF).ok()?.max_rss();
         // Linux counts in kibibytes, macOS in bytes.
-        let unit = if cfg!(target_vendor = "apple") { 1 } else { 1024 };
+        let unit = if cfg!(target_vendor = "apple") {
+            1
+        } else {
+            1024
+        };
         u64::try_from(max_rss).ok().map(|value| value * unit)
     }
     #[cfg(not(unix))]

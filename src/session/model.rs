@@ -140,23 +140,25 @@ impl Model {
             cancel: cancel.clone(),
         };
         let mut watch = RepetitionWatch::default();
-        let output = self.generator.generate(&request, &mut |event| match event {
-            engine::Event::Prefill {
-                done,
-                total,
-                reused,
-            } => on_event(Event::Prefill {
-                done,
-                total,
-                reused,
-            }),
-            engine::Event::Token(id) => {
-                on_event(Event::Token(id));
-                if let Some(repetition) = watch.push(id) {
-                    on_event(Event::Repeating(repetition));
+        let output = self
+            .generator
+            .generate(&request, &mut |event| match event {
+                engine::Event::Prefill {
+                    done,
+                    total,
+                    reused,
+                } => on_event(Event::Prefill {
+                    done,
+                    total,
+                    reused,
+                }),
+                engine::Event::Token(id) => {
+                    on_event(Event::Token(id));
+                    if let Some(repetition) = watch.push(id) {
+                        on_event(Event::Repeating(repetition));
+                    }
                 }
-            }
-        })?;
+            })?;
         Ok(output)
     }
 }

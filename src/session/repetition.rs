@@ -93,7 +93,13 @@ mod tests {
     #[test]
     fn counting_and_varied_text_are_no_loops() {
         // `1, 2, 3, ...`: a comma at every second place, something new between.
-        let counting = (0..2000).map(|position| if position % 2 == 1 { 11 } else { 100 + position });
+        let counting = (0..2000).map(|position| {
+            if position % 2 == 1 {
+                11
+            } else {
+                100 + position
+            }
+        });
         assert_eq!(watch(counting), []);
         // The same sentence with one word changed each time.
         let varied = (0..2000).map(|position| {

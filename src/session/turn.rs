@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use super::{Finish, Stats};
 use crate::engine::{self, generator::Output};
-use crate::harmony::{InvalidArguments, Kind, Message};
+use crate::harmony::message::InvalidArguments;
+use crate::harmony::{Kind, Message};
 
 /// One answer of the model.
 #[derive(Clone, Debug)]

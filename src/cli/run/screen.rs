@@ -114,7 +114,11 @@ impl Screen {
     pub fn warn(&mut self, text: &str) {
         if !self.quiet {
             self.end_message();
-            let warning = format!("{} {}\n", self.style.label("warning:"), self.style.clean(text));
+            let warning = format!(
+                "{} {}\n",
+                self.style.label("warning:"),
+                self.style.clean(text)
+            );
             self.write(&warning);
             self.mid_line = false;
         }
@@ -143,7 +147,9 @@ impl Screen {
         self.mid_line |= !text.is_empty();
         // Standard error may be gone; the answer does not depend on it.
         let mut stderr = io::stderr().lock();
-        let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+        let _ = stderr
+            .write_all(text.as_bytes())
+            .and_then(|()| stderr.flush());
     }
 }
 
