@@ -194,7 +194,7 @@ mod tests {
         prompt   0 tokens: 0 reused, 0 read
         output   0 tokens (cancelled)
         time     load 1.50 s
-        run      seed 7, cpu (portable, 1 thread)
+        run      seed 0, cpu (portable, 1 thread)
         ");
     }
 }

@@ -73,14 +73,10 @@ impl Plan {
             + TOKENIZER_BYTES_PER_ENTRY * config.vocab_size;
         let keys_and_values =
             2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim;
-        let element = match kv_type {
-            KvType::Bf16 => 2,
-            KvType::F32 => 4,
-        };
         Self {
             weights,
             work: work as u64,
-            history_per_token: (keys_and_values * element) as u64,
+            history_per_token: (keys_and_values * kv_type.size()) as u64,
             context,
         }
     }

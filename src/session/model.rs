@@ -73,7 +73,7 @@ impl Model {
 
     /// What it runs on, for the figures.
     pub fn device(&self) -> String {
-        self.generator.model().device()
+        self.generator.model().describe()
     }
 
     /// Positions the history can hold.
@@ -131,7 +131,7 @@ impl Model {
         options: &TurnOptions,
         cancel: &Cancel,
         on_event: &mut dyn FnMut(Event),
-    ) -> Result<engine::generator::Output, Error> {
+    ) -> Result<engine::Output, Error> {
         let request = engine::Request {
             prompt,
             sampling: options.sampling.clone(),

@@ -28,9 +28,6 @@ impl LanguageModel for Script {
     fn context(&self) -> usize {
         self.context
     }
-    fn len(&self) -> usize {
-        self.len
-    }
     fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
@@ -52,7 +49,7 @@ impl LanguageModel for Script {
         }
         Ok(Some(rows))
     }
-    fn device(&self) -> String {
+    fn describe(&self) -> String {
         "script".to_owned()
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Finish, Stats};
-use crate::engine::{self, generator::Output};
+use crate::engine::{self, Output};
 use crate::harmony::message::InvalidArguments;
 use crate::harmony::{Kind, Message};
 
