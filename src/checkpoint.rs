@@ -197,3 +197,6 @@ impl Checkpoint {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

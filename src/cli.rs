@@ -7,7 +7,7 @@ mod interrupt;
 mod model;
 mod output;
 mod prompt;
-mod pull;
+pub mod pull;
 mod report;
 mod run;
 mod style;
@@ -104,7 +104,7 @@ fn execute(command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Run(args) => run::run(&args),
         Command::Info(args) => print(&info::run(&args)?),
-        Command::Pull(args) => pull::run(args).map(|()| Exit::Success),
+        Command::Pull(args) => pull::run(&args).map(|()| Exit::Success),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "gptoss", &mut script);

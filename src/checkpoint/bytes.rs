@@ -24,6 +24,9 @@ enum Owner {
 
 impl Bytes {
     /// Maps the whole of `file`, read-only.
+    ///
+    /// The kernel is given no advice: told of sequential reading it would let pages go that the next token needs again,
+    /// and told that all will be needed it would fetch every expert before the first answer.
     #[allow(unsafe_code)]
     pub(super) fn map(file: &File) -> io::Result<Self> {
         // SAFETY: the map is read-only and every byte pattern is a valid u8. A file that another program shortens

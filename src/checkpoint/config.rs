@@ -1,10 +1,13 @@
 //! config.json in its published forms.
 
+mod fields;
+
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::error::Error;
+use fields::{Fields, parse, shortened};
 
 // Far above any gpt-oss, and so small that no product of them overflows a u64.
 const MOST_LAYERS: usize = 1 << 10;
@@ -87,7 +90,7 @@ impl Config {
             max_position_embeddings: rope.max_position_embeddings,
             sliding_window: fields.count(&["sliding_window"], MOST_POSITIONS)?,
             layer_types: match form {
-                Form::HuggingFace => fields.layer_types()?,
+                Form::HuggingFace => layer_types(&fields)?,
                 Form::Original => (0..num_hidden_layers).map(LayerType::original).collect(),
             },
             rope_theta: rope.theta,
@@ -166,25 +169,7 @@ impl Config {
         ] {
             fields.rule(number > 0.0, key, number, "a positive number")?;
         }
-        let yarn = &self.rope_scaling;
-        fields.rule(
-            yarn.factor >= 1.0,
-            "YaRN's factor",
-            yarn.factor,
-            "at least 1",
-        )?;
-        fields.rule(
-            yarn.beta_slow > 0.0,
-            "YaRN's beta_slow",
-            yarn.beta_slow,
-            "a positive number",
-        )?;
-        fields.rule(
-            yarn.beta_fast > yarn.beta_slow,
-            "YaRN's beta_fast",
-            yarn.beta_fast,
-            format!("more than beta_slow, which is {}", yarn.beta_slow),
-        )
+        Ok(())
     }
 }
 
@@ -215,21 +200,17 @@ impl Form {
         if model_type.is_none() && architectures.is_none() {
             return Ok(Self::Original);
         }
-        let named = model_type.is_none_or(|value| value == "gpt_oss")
-            && architectures.is_none_or(|value| {
-                value
-                    .as_array()
-                    .is_some_and(|list| list.iter().any(|name| name == "GptOssForCausalLM"))
-            });
-        if !named {
-            let found = architectures
-                .or(model_type)
-                .map(shortened)
-                .unwrap_or_default();
-            return Err(Error::Architecture {
-                path: fields.path.to_owned(),
-                found,
-            });
+        if let Some(names) = architectures {
+            let mut names = names
+                .as_array()
+                .map_or(std::slice::from_ref(names), Vec::as_slice)
+                .iter();
+            if names.clone().all(|name| name != "GptOssForCausalLM") {
+                return Err(fields.architecture(names.next().or(architectures)));
+            }
+        }
+        if model_type.is_some_and(|name| name != "gpt_oss") {
+            return Err(fields.architecture(model_type));
         }
         // The key of MLX conversions, whose weights are packed in another way.
         if fields.find("quantization").is_some() {
@@ -264,11 +245,11 @@ impl Rope {
             .as_ref()
             .or(old.as_ref())
             .ok_or_else(|| fields.fault("rope_scaling", "missing", expected))?;
-        let scaling = object.yarn(fields)?;
+        let scaling = Self::hugging_face_yarn(object, fields)?;
         if let (Some(old), Some(_)) = (&old, &new) {
             let expected = "what `rope_parameters` says";
             fields.rule(
-                old.yarn(fields)? == scaling,
+                Self::hugging_face_yarn(old, fields)? == scaling,
                 "rope_scaling",
                 "different",
                 expected,
@@ -282,7 +263,7 @@ impl Rope {
                 return Err(fields.fault(
                     "rope_theta",
                     outer,
-                    format!("{inner}, as within `{}`", object.prefix),
+                    format!("{inner}, as `{}rope_theta`", object.prefix),
                 ));
             }
             (Some(theta), _) | (None, Some(theta)) => theta,
@@ -295,18 +276,38 @@ impl Rope {
         })
     }
 
+    /// `object` is `rope_scaling` or `rope_parameters` of `fields`.
+    fn hugging_face_yarn(object: &Fields, fields: &Fields) -> Result<RopeScaling, Error> {
+        let kind = object.find("rope_type").or_else(|| object.find("type"));
+        object.rule(
+            kind.is_some_and(|kind| kind == "yarn"),
+            "rope_type",
+            kind.map_or_else(|| "missing".to_owned(), shortened),
+            "\"yarn\"",
+        )?;
+        object.only("truncate", &Value::from(false))?;
+        for key in ["attention_factor", "mscale", "mscale_all_dim"] {
+            if let Some(value) = object.find(key) {
+                let expected = "no such key, since gpt-oss scales by 0.1 ln(factor) + 1";
+                return Err(object.fault(key, shortened(value), expected));
+            }
+        }
+        let context = "original_max_position_embeddings";
+        let context = match object.find(context) {
+            Some(_) => object.count(&[context], MOST_POSITIONS)?,
+            None => fields.count(&["initial_context_length"], MOST_POSITIONS)?,
+        };
+        yarn(object, ["factor", "beta_fast", "beta_slow"], context)
+    }
+
     /// The context is what YaRN extends the initial one to.
     fn original(fields: &Fields) -> Result<Self, Error> {
-        let scaling = RopeScaling {
-            factor: fields.number("rope_scaling_factor")?,
-            beta_fast: fields.number("rope_ntk_beta")?,
-            beta_slow: fields.number("rope_ntk_alpha")?,
-            original_max_position_embeddings: fields
-                .count(&["initial_context_length"], MOST_POSITIONS)?,
-        };
-        let context = scaling.original_max_position_embeddings as f64 * scaling.factor;
+        let keys = ["rope_scaling_factor", "rope_ntk_beta", "rope_ntk_alpha"];
+        let context = fields.count(&["initial_context_length"], MOST_POSITIONS)?;
+        let scaling = yarn(fields, keys, context)?;
+        let context = context as f64 * scaling.factor;
         fields.rule(
-            (1.0..=MOST_POSITIONS as f64).contains(&context),
+            context <= MOST_POSITIONS as f64,
             "rope_scaling_factor",
             scaling.factor,
             format!("at most {MOST_POSITIONS} positions in all"),
@@ -317,6 +318,30 @@ impl Rope {
             max_position_embeddings: context as usize,
         })
     }
+}
+
+/// The three numbers of YaRN under the names they have in `fields`: factor, beta_fast, beta_slow.
+fn yarn(
+    fields: &Fields,
+    keys: [&str; 3],
+    original_max_position_embeddings: usize,
+) -> Result<RopeScaling, Error> {
+    let [factor, beta_fast, beta_slow] = keys.map(|key| fields.number(key));
+    let (factor, beta_fast, beta_slow) = (factor?, beta_fast?, beta_slow?);
+    fields.rule(factor >= 1.0, keys[0], factor, "at least 1")?;
+    fields.rule(beta_slow > 0.0, keys[2], beta_slow, "a positive number")?;
+    fields.rule(
+        beta_fast > beta_slow,
+        keys[1],
+        beta_fast,
+        format!("more than `{}`, which is {beta_slow}", keys[2]),
+    )?;
+    Ok(RopeScaling {
+        factor,
+        beta_fast,
+        beta_slow,
+        original_max_position_embeddings,
+    })
 }
 
 /// Ids that end generation: `eos_token_id` of generation_config.json or config.json, a number or a list.
@@ -348,173 +373,22 @@ pub(super) fn eos_token_ids(
         .collect()
 }
 
-fn parse(path: &Path, text: &[u8]) -> Result<Map<String, Value>, Error> {
-    serde_json::from_slice(text).map_err(|reason| Error::Json {
-        path: path.to_owned(),
-        reason,
-    })
-}
-
-/// A JSON value for a message, however long it is.
-fn shortened(value: &Value) -> String {
-    const MOST: usize = 60;
-    let text = value.to_string();
-    match text.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
+fn layer_types(fields: &Fields) -> Result<Vec<LayerType>, Error> {
+    let key = "layer_types";
+    let expected = "a list of \"sliding_attention\" and \"full_attention\", one per layer";
+    match fields.find(key) {
+        None => Err(fields.fault(key, "missing", expected)),
+        Some(Value::Array(names)) => names
+            .iter()
+            .map(|name| match name.as_str() {
+                Some("sliding_attention") => Ok(LayerType::Sliding),
+                Some("full_attention") => Ok(LayerType::Full),
+                _ => Err(fields.fault(key, shortened(name), expected)),
+            })
+            .collect(),
+        Some(other) => Err(fields.fault(key, shortened(other), expected)),
     }
 }
 
-/// The entries of one JSON object, taken out with errors that name file and key. `null` counts as absent.
-struct Fields<'a> {
-    path: &'a Path,
-    /// Where the object is within the file: empty, or `rope_scaling.`
-    prefix: String,
-    object: &'a Map<String, Value>,
-}
-
-impl<'a> Fields<'a> {
-    fn of(path: &'a Path, object: &'a Map<String, Value>) -> Self {
-        Self {
-            path,
-            prefix: String::new(),
-            object,
-        }
-    }
-
-    fn find(&self, key: &str) -> Option<&'a Value> {
-        self.object.get(key).filter(|value| !value.is_null())
-    }
-
-    fn fault(&self, key: &str, found: impl ToString, expected: impl Into<String>) -> Error {
-        Error::Config {
-            path: self.path.to_owned(),
-            key: format!("{}{key}", self.prefix),
-            found: found.to_string(),
-            expected: expected.into(),
-        }
-    }
-
-    fn rule(
-        &self,
-        holds: bool,
-        key: &str,
-        found: impl ToString,
-        expected: impl Into<String>,
-    ) -> Result<(), Error> {
-        if holds {
-            Ok(())
-        } else {
-            Err(self.fault(key, found, expected))
-        }
-    }
-
-    /// Refuses any other value than `expected`; the key may be absent.
-    fn only(&self, key: &str, expected: &Value) -> Result<(), Error> {
-        match self.find(key) {
-            Some(value) if value != expected => {
-                Err(self.fault(key, shortened(value), expected.to_string()))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// A number from 1 to `most` that goes by any of `keys`; where it is given twice, both must agree.
-    fn count(&self, keys: &[&str], most: usize) -> Result<usize, Error> {
-        let expected = || format!("a whole number from 1 to {most}");
-        let mut given = keys.iter().filter_map(|&key| Some((key, self.find(key)?)));
-        let (key, value) = given
-            .next()
-            .ok_or_else(|| self.fault(keys[0], "missing", expected()))?;
-        if let Some((other, different)) = given.find(|(_, other)| *other != value) {
-            let expected = format!("{}, as `{key}`", shortened(value));
-            return Err(self.fault(other, shortened(different), expected));
-        }
-        value
-            .as_u64()
-            .filter(|n| (1..=most as u64).contains(n))
-            .map(|n| n as usize)
-            .ok_or_else(|| self.fault(key, shortened(value), expected()))
-    }
-
-    fn number(&self, key: &str) -> Result<f64, Error> {
-        self.optional_number(key)?
-            .ok_or_else(|| self.fault(key, "missing", "a number"))
-    }
-
-    fn optional_number(&self, key: &str) -> Result<Option<f64>, Error> {
-        let number = |value: &Value| {
-            value
-                .as_f64()
-                .filter(|number| number.is_finite())
-                .ok_or_else(|| self.fault(key, shortened(value), "a number"))
-        };
-        self.find(key).map(number).transpose()
-    }
-
-    fn object(&self, key: &str) -> Result<Option<Self>, Error> {
-        let object = |value: &'a Value| match value {
-            Value::Object(object) => Ok(Self {
-                path: self.path,
-                prefix: format!("{}{key}.", self.prefix),
-                object,
-            }),
-            other => Err(self.fault(key, shortened(other), "an object")),
-        };
-        self.find(key).map(object).transpose()
-    }
-
-    fn layer_types(&self) -> Result<Vec<LayerType>, Error> {
-        let expected = "a list of \"sliding_attention\" and \"full_attention\", one per layer";
-        match self.find("layer_types") {
-            None => Err(self.fault("layer_types", "missing", expected)),
-            Some(Value::Array(names)) => names
-                .iter()
-                .map(|name| match name.as_str() {
-                    Some("sliding_attention") => Ok(LayerType::Sliding),
-                    Some("full_attention") => Ok(LayerType::Full),
-                    _ => Err(self.fault("layer_types", shortened(name), expected)),
-                })
-                .collect(),
-            Some(other) => Err(self.fault("layer_types", shortened(other), expected)),
-        }
-    }
-
-    /// `self` is `rope_scaling` or `rope_parameters` of `config`.
-    fn yarn(&self, config: &Self) -> Result<RopeScaling, Error> {
-        let kind = if self.find("rope_type").is_some() {
-            "rope_type"
-        } else {
-            "type"
-        };
-        let found = self.find(kind).map_or_else(|| "missing".into(), shortened);
-        self.rule(
-            self.find(kind).is_some_and(|kind| kind == "yarn"),
-            "rope_type",
-            found,
-            "\"yarn\"",
-        )?;
-        // transformers rounds YaRN's range where the key is absent; every published file has it, as false.
-        self.only("truncate", &Value::from(false))?;
-        for key in ["attention_factor", "mscale", "mscale_all_dim"] {
-            if let Some(value) = self.find(key) {
-                return Err(self.fault(
-                    key,
-                    shortened(value),
-                    "no such key, gpt-oss scales by 0.1 ln(factor) + 1",
-                ));
-            }
-        }
-        let original = "original_max_position_embeddings";
-        Ok(RopeScaling {
-            factor: self.number("factor")?,
-            beta_fast: self.number("beta_fast")?,
-            beta_slow: self.number("beta_slow")?,
-            original_max_position_embeddings: if self.find(original).is_some() {
-                self.count(&[original], MOST_POSITIONS)?
-            } else {
-                config.count(&["initial_context_length"], MOST_POSITIONS)?
-            },
-        })
-    }
-}
+#[cfg(test)]
+mod tests;

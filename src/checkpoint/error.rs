@@ -77,7 +77,7 @@ pub enum Error {
         tensors: Vec<(String, String)>,
     },
 
-    #[error("`{path}` is not a usable safetensors file: {fault}")]
+    #[error("`{path}` is not a usable safetensors file: {fault}; fetch it again")]
     Safetensors {
         path: PathBuf,
         fault: SafetensorsFault,
@@ -103,20 +103,20 @@ fn list(lines: impl IntoIterator<Item = impl fmt::Display>) -> String {
 /// What can be wrong with one safetensors file, whatever its tensors are for.
 #[derive(Debug, thiserror::Error)]
 pub enum SafetensorsFault {
-    #[error("it is a Git LFS pointer; run `git lfs pull` to get the file itself")]
+    #[error("it is a Git LFS pointer, and `git lfs pull` gets the file itself")]
     GitLfsPointer,
 
-    #[error("it has {bytes} bytes, and 8 are needed for the length of its header; fetch it again")]
+    #[error("it has {bytes} bytes, and 8 are needed for the length of its header")]
     TooShort { bytes: usize },
 
-    #[error("its header claims {claimed} bytes, the format allows {limit}; fetch it again")]
+    #[error("its header claims {claimed} bytes, the format allows {limit}")]
     HeaderTooLong { claimed: u64, limit: u64 },
 
-    #[error("its header claims {claimed} bytes, the file has {available} more; fetch it again")]
+    #[error("its header claims {claimed} bytes, the file has {available} more")]
     HeaderPastEnd { claimed: u64, available: usize },
 
     /// `reason` says line and column within the header.
-    #[error("its header cannot be read: {reason}; fetch it again")]
+    #[error("its header cannot be read: {reason}")]
     Header { reason: serde_json::Error },
 
     #[error("its header names `{name}` twice")]
@@ -143,9 +143,7 @@ pub enum SafetensorsFault {
     #[error("bytes {begin} to {end} belong to no tensor")]
     Hole { begin: usize, end: usize },
 
-    #[error(
-        "it is cut short: `{name}` ends at byte {end} of the data, the file holds {available}; fetch it again"
-    )]
+    #[error("it is cut short: `{name}` ends at byte {end} of the data, the file holds {available}")]
     Truncated {
         name: String,
         end: usize,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::bytes::Bytes;
@@ -205,12 +205,13 @@ fn holds_weights(directory: &Path) -> Result<bool, Error> {
 
 /// What to say of a directory without weights that this program can read.
 fn no_weights(directory: &Path) -> Result<Error, Error> {
-    let form = |path: &PathBuf| {
+    let form = |path: &Path| {
+        let name = path.file_name()?.to_str()?;
         if has_extension(path, "gguf") {
             Some("GGUF")
-        } else if path.ends_with("metal") && path.is_dir() {
-            Some("Metal (openai/gpt-oss's own)")
-        } else if has_extension(path, "bin") || has_extension(path, "pt") {
+        } else if name == "metal" || name == "model.bin" {
+            Some("Metal (`metal/` of the published repository)")
+        } else if name.starts_with("pytorch_model") || has_extension(path, "pt") {
             Some("PyTorch")
         } else {
             None
@@ -236,24 +237,18 @@ fn map(path: PathBuf) -> Result<Named, Error> {
     Ok(Named { path, bytes })
 }
 
-/// Reads a small file; `None` if there is none.
+/// Maps a file of bounded size; `None` if there is none.
 fn read(path: &Path, limit: u64) -> Result<Option<Named>, Error> {
     // Not opened unless it is a regular file: opening a pipe would wait for its other end.
     if !path.is_file() {
         return Ok(None);
     }
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(limit + 1).read_to_end(&mut bytes))
-        .map_err(|reason| unreadable(path, reason))?;
-    if bytes.len() as u64 > limit {
+    let file = map(path.to_owned())?;
+    if file.bytes.len() as u64 > limit {
         return Err(Error::TooLarge {
-            path: path.to_owned(),
+            path: file.path,
             limit,
         });
     }
-    Ok(Some(Named {
-        path: path.to_owned(),
-        bytes: Bytes::from(bytes),
-    }))
+    Ok(Some(file))
 }

@@ -50,11 +50,10 @@ pub(super) fn read(file: &[u8]) -> Result<Vec<Entry>, SafetensorsFault> {
         serde_json::from_slice(header).map_err(|reason| SafetensorsFault::Header { reason })?;
 
     listing.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
-    if let Some([(name, _), _]) = listing
-        .array_windows()
-        .find(|[left, right]| left.0 == right.0)
-    {
-        return Err(SafetensorsFault::DuplicateName { name: name.clone() });
+    if let Some(twice) = listing.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        return Err(SafetensorsFault::DuplicateName {
+            name: twice[0].0.clone(),
+        });
     }
     // Stable, so that empty tensors at one offset stay in the order of their names.
     listing.sort_by_key(|(_, info)| info.data_offsets);
@@ -164,3 +163,6 @@ impl<'de> Deserialize<'de> for Listing {
         deserializer.deserialize_map(ListingVisitor)
     }
 }
+
+#[cfg(test)]
+mod tests;

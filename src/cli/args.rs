@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
+use crate::hub::ModelRef;
 use crate::session::{KvType, LoadOptions, Reasoning, Sampling};
 
 /// Which model and how its history is kept.
@@ -11,7 +12,7 @@ use crate::session::{KvType, LoadOptions, Reasoning, Sampling};
 pub struct ModelArgs {
     /// `20b`, `120b`, `tiny` (the built-in toy), a directory, or a repository as OWNER/NAME[@REVISION]
     #[arg(long, short, value_name = "MODEL", default_value = "20b")]
-    pub model: String,
+    pub model: ModelRef,
     /// Most tokens the context may hold [default: what the model allows]
     #[arg(long, value_name = "TOKENS", value_parser = positive)]
     pub context: Option<usize>,

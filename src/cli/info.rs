@@ -63,7 +63,7 @@ struct FileFacts {
 /// When there is no such model, it is not here, or its files are not what they should be.
 pub fn run(args: &args::Info) -> anyhow::Result<Vec<u8>> {
     let checkpoint = model::open(&args.model, false)?;
-    let toy = matches!(args.model.model.parse(), Ok(ModelRef::Tiny));
+    let toy = args.model.model == ModelRef::Tiny;
     let summary = checkpoint.summary();
     let context = args
         .model

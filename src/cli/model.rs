@@ -14,14 +14,14 @@ use crate::session::memory::{Fit, Machine, Plan};
 /// # Errors
 /// When there is no such model, it is not here, or its files are not what they should be.
 pub fn open(args: &ModelArgs, interactive: bool) -> anyhow::Result<Checkpoint> {
-    let model: ModelRef = args.model.parse()?;
-    let checkpoint = match &model {
+    let model = &args.model;
+    let checkpoint = match model {
         ModelRef::Tiny => Checkpoint::tiny(),
         ModelRef::Directory(directory) => Checkpoint::open(directory)?,
         ModelRef::Repo { .. } => {
-            let snapshot = pull::ensure(&model, &Hub::from_env()?, interactive)?;
+            let snapshot = pull::ensure(model, &Hub::from_env()?, interactive)?;
             Checkpoint::open(&snapshot)
-                .with_context(|| format!("`{}` in the cache cannot be used", args.model))?
+                .with_context(|| format!("`{model}` in the cache cannot be used"))?
         }
     };
     let most = checkpoint.config.max_position_embeddings;

@@ -49,9 +49,10 @@ pub fn run(args: &args::Run) -> anyhow::Result<Exit> {
     };
 
     let mut screen = Screen::new(args.quiet, args.show_thinking, args.hide_thinking);
+    // A download has its own way with Ctrl-C, so signals are taken over after it.
+    let checkpoint = model::open(&args.model, screen.is_interactive())?;
     let interrupt =
         Interrupt::install(leave(screen.style(), &answer)).context("cannot handle signals")?;
-    let checkpoint = model::open(&args.model, screen.is_interactive())?;
     let load_options = args.load_options();
     let weights = checkpoint.summary().weight_bytes();
     let plan = |context| Plan::new(&checkpoint.config, weights, load_options.kv_type, context);

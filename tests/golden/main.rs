@@ -1,3 +1,5 @@
-//! The numbers, texts and files of the reference implementations.
+//! Numbers, tokens, texts and files against what the reference implementations give.
 
 mod checkpoint;
+mod harmony;
+mod tokenizer;
