@@ -23,6 +23,7 @@ pub struct ModelArgs {
 
 /// `gptoss info`
 #[derive(Args, Debug)]
+#[command(args_override_self = true)]
 pub struct Info {
     #[command(flatten)]
     pub model: ModelArgs,
@@ -33,7 +34,7 @@ pub struct Info {
 
 /// `gptoss run`
 #[derive(Args, Debug)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, args_override_self = true)]
 pub struct Run {
     /// The prompt; `-` reads standard input, as does no prompt at all when something is piped in
     #[arg(value_name = "PROMPT", conflicts_with = "prompt_file")]
@@ -130,6 +131,7 @@ pub struct SamplingArgs {
         long,
         value_name = "K",
         default_value_t = 0,
+        value_parser = whole::<usize>,
         allow_negative_numbers = true
     )]
     pub top_k: usize,
@@ -158,7 +160,12 @@ pub struct SamplingArgs {
     )]
     pub repetition_penalty: f32,
     /// The same seed gives the same text [default: drawn, and printed]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = whole::<u64>,
+        allow_negative_numbers = true
+    )]
     pub seed: Option<u64>,
     /// Stop after N tokens, thinking included [default: when the context is full]
     #[arg(long, short = 'n', value_name = "N", value_parser = positive, allow_negative_numbers = true)]
@@ -250,4 +257,9 @@ fn positive(text: &str) -> Result<usize, String> {
         Ok(0) | Err(_) => Err("expected a whole number from 1 on".to_owned()),
         Ok(number) => Ok(number),
     }
+}
+
+fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse()
+        .map_err(|_| "expected a whole number from 0 on".to_owned())
 }

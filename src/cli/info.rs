@@ -46,7 +46,7 @@ struct Facts<'a> {
     needed_bytes: u64,
     machine_bytes: Option<u64>,
     available_bytes: Option<u64>,
-    fits: Option<&'static str>,
+    fits: Option<Fit>,
     toy: bool,
     files: Vec<FileFacts>,
 }
@@ -132,7 +132,7 @@ impl<'a> Facts<'a> {
             needed_bytes: plan.needed(),
             machine_bytes: machine.map(|machine| machine.total),
             available_bytes: machine.map(|machine| machine.available),
-            fits: machine.map(|machine| verdict(plan, machine)),
+            fits: machine.map(|machine| plan.fit(machine)),
             toy,
             files: summary
                 .files
@@ -233,7 +233,7 @@ impl<'a> Facts<'a> {
         {
             row(
                 "here",
-                format!("{}, {} free now: {fits}", bytes(total), bytes(available)),
+                format!("{}, {} free now: {}", bytes(total), bytes(available), verdict(fits)),
             );
         }
         if whole {
@@ -246,8 +246,8 @@ impl<'a> Facts<'a> {
     }
 }
 
-fn verdict(plan: &Plan, machine: Machine) -> &'static str {
-    match plan.fit(machine) {
+fn verdict(fit: Fit) -> &'static str {
+    match fit {
         Fit::Fits => "it fits",
         Fit::Crowded => "it fits once other programs give memory back",
         Fit::WeightsFromDisk => {

@@ -23,6 +23,12 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// Prompt tokens read per second; nothing where the reading was broken off.
+    fn prefill_rate(&self) -> Option<f64> {
+        self.stats.time_to_first_token?;
+        self.stats.prefill_tokens_per_second()
+    }
+
     /// The figures as of now.
     pub fn new(load: Duration, device: String, stats: Stats, finish: Finish) -> Self {
         Self {
@@ -37,7 +43,23 @@ impl Figures {
     /// A few lines for people.
     pub fn text(&self) -> String {
         let stats = &self.stats;
-        let read = stats.prompt_tokens.saturating_sub(stats.cached_tokens);
+        let rate = |rate: Option<f64>| rate.map_or(String::new(), |rate| format!(" at {rate:.1} tok/s"));
+        let read = match stats.time_to_first_token {
+            Some(_) => format!(
+                "{} read{}",
+                stats.prompt_tokens.saturating_sub(stats.cached_tokens),
+                rate(self.prefill_rate())
+            ),
+            None => "not read to its end".to_owned(),
+        };
+        let read = match stats.time_to_first_token {
+            Some(_) => format!(
+                "{} read{}",
+                stats.prompt_tokens.saturating_sub(stats.cached_tokens),
+                rate(self.prefill_rate())
+            ),
+            None => "not read to its end".to_owned(),
+        };
         let rate = |rate: Option<f64>| match rate {
             Some(rate) => format!(" at {rate:.1} tok/s"),
             None => String::new(),
@@ -51,13 +73,12 @@ impl Figures {
             .map(|peak| format!(", peak memory {}", decimal_bytes(peak)))
             .unwrap_or_default();
         format!(
-            "prompt   {} tokens: {} reused, {read} read{}\n\
+            "prompt   {} tokens: {} reused, {read}\n\
              output   {} tokens{} ({})\n\
              time     load {:.2} s{first}{peak}\n\
              run      seed {}, {}\n",
             stats.prompt_tokens,
             stats.cached_tokens,
-            rate(stats.prefill_tokens_per_second()),
             stats.generated_tokens,
             rate(stats.decode_tokens_per_second()),
             self.finish.name(),
@@ -133,7 +154,7 @@ impl From<&Figures> for StatsReport {
             load_seconds: figures.load.as_secs_f64(),
             prompt_tokens: stats.prompt_tokens,
             cached_tokens: stats.cached_tokens,
-            prefill_tokens_per_second: stats.prefill_tokens_per_second(),
+            prefill_tokens_per_second: figures.prefill_rate(),
             ttft_seconds: stats.time_to_first_token.map(|time| time.as_secs_f64()),
             generated_tokens: stats.generated_tokens,
             decode_tokens_per_second: stats.decode_tokens_per_second(),
@@ -191,7 +212,7 @@ mod tests {
             ..figures
         };
         insta::assert_snapshot!(nothing.text(), @r"
-        prompt   0 tokens: 0 reused, 0 read
+        prompt   0 tokens: 0 reused, not read to its end
         output   0 tokens (cancelled)
         time     load 1.50 s
         run      seed 0, cpu (portable, 1 thread)

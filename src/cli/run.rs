@@ -99,7 +99,7 @@ pub fn run(args: &args::Run) -> anyhow::Result<Exit> {
 fn leave(style: Style, answer: &Answer) -> impl Fn() + Send + 'static {
     let created = answer.created_file();
     move || {
-        if style.terminal {
+        if style.redraws {
             let _ = io::stderr().write_all(b"\r\x1b[2K");
         }
         if let Some(path) = &created

@@ -6,8 +6,10 @@ use std::io::{self, IsTerminal};
 /// How one stream is written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// The stream is a terminal: control characters must not reach it, progress may be drawn.
+    /// The stream is a terminal: control characters must not reach it.
     pub terminal: bool,
+    /// Lines can be drawn over: progress may be shown.
+    pub redraws: bool,
     /// Escape codes for colour are welcome.
     color: bool,
 }
@@ -17,6 +19,7 @@ impl Style {
     pub const fn plain() -> Self {
         Self {
             terminal: false,
+            redraws: false,
             color: false,
         }
     }
@@ -38,7 +41,8 @@ impl Style {
         let dumb = variable("TERM").is_none_or(|value| value.is_empty() || value == "dumb");
         Self {
             terminal,
-            color: terminal && !refused && !dumb,
+            redraws: terminal && !dumb,
+            color: terminal && !dumb && !refused,
         }
     }
 

@@ -51,7 +51,8 @@ pub struct Plan {
 }
 
 /// Whether a [`Plan`] fits a [`Machine`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Fit {
     /// Everything fits into what is free now.
     Fits,

@@ -3,7 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use console::Term;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use crate::cli::report::Figures;
 use crate::cli::style::Style;
@@ -42,18 +43,10 @@ impl Screen {
         !self.quiet && self.style.terminal && io::stdin().is_terminal()
     }
 
-    /// Thinking is shown.
-    pub fn shows_thinking(&self) -> bool {
-        self.thinking
-    }
-
     /// Does `work` with a sign of life.
     pub fn loading<T>(&mut self, what: &str, work: impl FnOnce() -> T) -> T {
-        if self.draws() {
-            let bar = ProgressBar::new_spinner().with_message(format!("loading {what}"));
-            bar.enable_steady_tick(TICK);
-            self.bar = Some(bar);
-        }
+        let what = self.style.clean(what).into_owned();
+        self.show(ProgressBar::new_spinner().with_message(format!("loading {what}")));
         let result = work();
         self.clear();
         result
@@ -61,15 +54,11 @@ impl Screen {
 
     /// The prompt of `total` tokens begins to be read.
     pub fn begin_prompt(&mut self, total: usize) {
-        if self.draws() {
-            let style = ProgressStyle::with_template(
-                "{spinner} reading the prompt {bar:24} {pos}/{len} tokens {per_sec} {eta}",
-            )
-            .expect("the template is well formed");
-            let bar = ProgressBar::new(total as u64).with_style(style);
-            bar.enable_steady_tick(TICK);
-            self.bar = Some(bar);
-        }
+        let style = ProgressStyle::with_template(
+            "{spinner} reading the prompt {bar:20} {pos}/{len} tokens {per_sec} {eta}",
+        )
+        .expect("the template is well formed");
+        self.show(ProgressBar::new(total as u64).with_style(style));
     }
 
     /// `done` tokens of the prompt are read.
@@ -139,8 +128,13 @@ impl Screen {
         }
     }
 
-    fn draws(&self) -> bool {
-        !self.quiet && self.style.terminal
+    fn show(&mut self, bar: ProgressBar) {
+        if !self.quiet && self.style.redraws {
+            let terminal = Box::new(Narrowed(Term::stderr()));
+            bar.set_draw_target(ProgressDrawTarget::term_like_with_hz(terminal, 10));
+            bar.enable_steady_tick(TICK);
+            self.bar = Some(bar);
+        }
     }
 
     fn write(&mut self, text: &str) {
@@ -155,3 +149,44 @@ impl Screen {
 
 /// Between two frames of a spinner.
 const TICK: Duration = Duration::from_millis(100);
+
+/// A terminal with less width than it has. A bar is filled up to the width; the `^C` that a terminal
+/// writes after it would move to the next line, and clearing would miss the bar.
+#[derive(Debug)]
+struct Narrowed(Term);
+
+/// Room for `^C` and a little typing.
+const ROOM: u16 = 8;
+
+impl TermLike for Narrowed {
+    fn width(&self) -> u16 {
+        TermLike::width(&self.0).saturating_sub(ROOM)
+    }
+    fn height(&self) -> u16 {
+        TermLike::height(&self.0)
+    }
+    fn move_cursor_up(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_up(n)
+    }
+    fn move_cursor_down(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_down(n)
+    }
+    fn move_cursor_right(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_right(n)
+    }
+    fn move_cursor_left(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_left(n)
+    }
+    fn write_line(&self, line: &str) -> io::Result<()> {
+        self.0.write_line(line)
+    }
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.0.write_str(text)
+    }
+    fn clear_line(&self) -> io::Result<()> {
+        self.0.clear_line()
+    }
+    fn flush(&self) -> io::Result<()> {
+        self.0.flush()
+    }
+}

@@ -3,7 +3,7 @@
 use super::screen::Screen;
 use crate::cli::output::Answer;
 use crate::cli::report::{Call, Report};
-use crate::session::{Cancel, Error, Event, Kind, Turn};
+use crate::session::{Cancel, Error, Event, Kind, Repetition, Turn};
 
 /// Receiver and screen of one generation.
 #[derive(Debug)]
@@ -63,11 +63,7 @@ impl Stream {
                 Kind::Final | Kind::Preamble | Kind::ToolCall => {}
             },
             Event::End(_) => self.screen.end_message(),
-            Event::Repeating(repetition) => self.warn(&format!(
-                "the output repeats itself: {} tokens, {} times in a row; Ctrl-C stops it, --max-tokens \
-                 and --repetition-penalty keep it from going on",
-                repetition.period, repetition.times
-            )),
+            Event::Repeating(repetition) => self.warn(&looping(repetition)),
         }
     }
 
@@ -78,8 +74,11 @@ impl Stream {
             self.push(&turn.answer());
         }
         self.answer.end_line();
+        // A call that was cut off is no call; the error at the end shows it.
         for call in turn.tool_calls() {
-            self.answer.json(&Call::from(call))?;
+            if call.arguments.is_ok() {
+                self.answer.json(&Call::from(call))?;
+            }
         }
         Ok(())
     }
@@ -120,4 +119,16 @@ impl Stream {
         }
         self.screen.warn(text);
     }
+}
+
+fn looping(repetition: Repetition) -> String {
+    let block = match repetition.period {
+        1 => "the same token".to_owned(),
+        period => format!("the same {period} tokens"),
+    };
+    format!(
+        "the output repeats itself: {block}, {} times in a row; Ctrl-C stops it, --max-tokens and \
+         --repetition-penalty keep it from going on",
+        repetition.times
+    )
 }

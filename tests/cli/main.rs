@@ -1,0 +1,16 @@
+//! The program from outside: its commands, and the library where a command would need a terminal.
+
+#[path = "../support/program.rs"]
+#[macro_use]
+mod program;
+#[cfg(unix)]
+#[path = "../support/pty.rs"]
+mod pty;
+
+mod answers;
+mod files;
+mod info;
+//mod pull;
+#[cfg(unix)]
+mod terminal;
+mod usage;
