@@ -35,6 +35,7 @@ pub struct Info {
 /// `gptoss run`
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP, args_override_self = true)]
+#[allow(clippy::struct_excessive_bools)] // Flags are flags.
 pub struct Run {
     /// The prompt; `-` reads standard input, as does no prompt at all when something is piped in
     #[arg(value_name = "PROMPT", conflicts_with = "prompt_file")]

@@ -52,11 +52,21 @@ impl std::error::Error for Failure {}
 /// `error: ...`, and the hint after a blank line.
 fn render(error: &anyhow::Error, style: Style) -> String {
     let message = format!("{error:#}");
-    let mut text = format!("{} {}\n", style.error("error:"), style.clean(&message));
-    if let Some(failure) = failure(error).filter(|failure| !failure.hint.is_empty()) {
-        text += &format!("\n{} {}\n", style.label("hint:"), failure.hint);
-    }
-    text
+    let hint = match failure(error) {
+        Some(failure) if !failure.hint.is_empty() => {
+            format!(
+                "\n{} {}\n",
+                style.label("hint:"),
+                style.clean(&failure.hint)
+            )
+        }
+        _ => String::new(),
+    };
+    format!(
+        "{} {}\n{hint}",
+        style.error("error:"),
+        style.clean(&message)
+    )
 }
 
 fn failure(error: &anyhow::Error) -> Option<&Failure> {

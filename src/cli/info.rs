@@ -233,7 +233,12 @@ impl<'a> Facts<'a> {
         {
             row(
                 "here",
-                format!("{}, {} free now: {}", bytes(total), bytes(available), verdict(fits)),
+                format!(
+                    "{}, {} free now: {}",
+                    bytes(total),
+                    bytes(available),
+                    verdict(fits)
+                ),
             );
         }
         if whole {

@@ -43,26 +43,17 @@ impl Figures {
     /// A few lines for people.
     pub fn text(&self) -> String {
         let stats = &self.stats;
-        let rate = |rate: Option<f64>| rate.map_or(String::new(), |rate| format!(" at {rate:.1} tok/s"));
-        let read = match stats.time_to_first_token {
-            Some(_) => format!(
-                "{} read{}",
-                stats.prompt_tokens.saturating_sub(stats.cached_tokens),
-                rate(self.prefill_rate())
-            ),
-            None => "not read to its end".to_owned(),
-        };
-        let read = match stats.time_to_first_token {
-            Some(_) => format!(
-                "{} read{}",
-                stats.prompt_tokens.saturating_sub(stats.cached_tokens),
-                rate(self.prefill_rate())
-            ),
-            None => "not read to its end".to_owned(),
-        };
         let rate = |rate: Option<f64>| match rate {
             Some(rate) => format!(" at {rate:.1} tok/s"),
             None => String::new(),
+        };
+        let read = match stats.time_to_first_token {
+            Some(_) => format!(
+                "{} read{}",
+                stats.prompt_tokens.saturating_sub(stats.cached_tokens),
+                rate(self.prefill_rate())
+            ),
+            None => "not read to its end".to_owned(),
         };
         let first = stats
             .time_to_first_token

@@ -63,7 +63,7 @@ pub fn run(args: &args::Run) -> anyhow::Result<Exit> {
         screen.warn(&warning);
     }
 
-    let loaded = screen.loading(&checkpoint.source, || {
+    let loaded = screen.loading(&args.model.model.to_string(), || {
         Model::load(&checkpoint, &load_options)
     })?;
     let cancel = Cancel::new();

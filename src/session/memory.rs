@@ -22,18 +22,27 @@ impl Machine {
     pub fn here() -> Option<Self> {
         let mut system = sysinfo::System::new();
         system.refresh_memory();
-        let mut machine = Self {
+        let machine = Self {
             total: system.total_memory(),
             available: system.available_memory(),
         };
-        if let Some(limits) = system
-            .cgroup_limits()
-            .filter(|limits| limits.total_memory > 0)
-        {
-            machine.total = machine.total.min(limits.total_memory);
-            machine.available = machine.available.min(limits.free_memory);
+        if machine.total == 0 {
+            return None;
         }
-        (machine.total > 0).then_some(machine)
+        Some(match system.cgroup_limits() {
+            Some(limits) => machine.within(limits.total_memory, limits.rss),
+            None => machine,
+        })
+    }
+
+    /// This machine for a container that may use `limit` bytes of it and holds `held`. Cached files are
+    /// not held: the system gives them back, and the weights are among them.
+    fn within(self, limit: u64, held: u64) -> Self {
+        let total = self.total.min(limit);
+        Self {
+            total,
+            available: self.available.min(total.saturating_sub(held)),
+        }
     }
 }
 
@@ -183,12 +192,23 @@ mod tests {
         assert_eq!(f32.history(), 12 * GIB);
     }
 
-    #[test]
-    fn says_how_a_plan_goes_on_a_machine() {
-        let machine = |total, available| Machine {
+    fn machine(total: u64, available: u64) -> Machine {
+        Machine {
             total: total * GIB,
             available: available * GIB,
-        };
+        }
+    }
+
+    #[test]
+    fn a_container_has_what_its_limit_and_the_machine_leave() {
+        assert_eq!(machine(64, 50).within(8 * GIB, 2 * GIB), machine(8, 6));
+        assert_eq!(machine(64, 3).within(8 * GIB, 2 * GIB), machine(8, 3));
+        assert_eq!(machine(64, 50).within(u64::MAX, 10 * GIB), machine(64, 50));
+        assert_eq!(machine(64, 50).within(GIB, 2 * GIB), machine(1, 0));
+    }
+
+    #[test]
+    fn says_how_a_plan_goes_on_a_machine() {
         assert_eq!(plan(8192).fit(machine(24, 20)), Fit::Fits);
         assert_eq!(plan(8192).fit(machine(24, 8)), Fit::Crowded);
         assert_eq!(plan(8192).fit(machine(8, 6)), Fit::WeightsFromDisk);

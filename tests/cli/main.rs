@@ -1,5 +1,8 @@
 //! The program from outside: its commands, and the library where a command would need a terminal.
 
+// Helpers stand outside the functions that clippy knows as tests.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 #[path = "../support/program.rs"]
 #[macro_use]
 mod program;

@@ -11,7 +11,7 @@ use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system}
 use crate::program::environment;
 
 /// Far longer than anything here takes.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// A program on a terminal of 24 lines of 80 columns.
 pub struct Terminal {
