@@ -1,6 +1,6 @@
 //! A model's name or path to files on disk: the Hugging Face cache and downloads into it.
 //!
-//! The cache is the one that huggingface_hub, transformers and vLLM use, so a model that is already
+//! The cache is the one that `huggingface_hub`, transformers and vLLM use, so a model that is already
 //! on the machine is found and one that is fetched here is found by them:
 //!
 //! ```text
@@ -31,7 +31,7 @@ const DEFAULT_REVISION: &str = "main";
 
 /// Where the cache is and how the hub is reached.
 ///
-/// The variables are those of huggingface_hub: `HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`,
+/// The variables are those of `huggingface_hub`: `HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`,
 /// `HF_TOKEN_PATH`, `HF_ENDPOINT`, `HF_HUB_OFFLINE`, and `SSL_CERT_FILE` for a network with its own
 /// certificate authority. One that is set to nothing counts as unset.
 #[derive(Clone, Debug)]
@@ -50,7 +50,10 @@ pub enum Located {
     /// Every needed file is there; the snapshot directory.
     Complete(PathBuf),
     /// Some files are there; what is not, by name.
-    Incomplete { missing: Vec<String> },
+    Incomplete {
+        /// Each with the reason where it is there but not whole.
+        missing: Vec<String>,
+    },
     /// Nothing of this revision is there.
     Absent,
 }
@@ -60,11 +63,13 @@ pub enum Located {
 pub struct Progress {
     /// The file that is being fetched.
     pub file: String,
-    /// Bytes of this file on disk, and its size.
+    /// Bytes of this file on disk.
     pub file_done: u64,
+    /// Bytes of this file.
     pub file_total: u64,
-    /// Bytes of all files of the [`Plan`] on disk, and their size.
+    /// Bytes on disk of all files of the [`Plan`].
     pub done: u64,
+    /// Bytes of all files of the [`Plan`].
     pub total: u64,
 }
 

@@ -45,13 +45,22 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let hub = Hub::from_env()?;
     let snapshot = if let Located::Complete(snapshot) = hub.locate(id, revision)? {
-        writeln!(stderr, "{} is already complete", args.model)?;
+        note(&format!("{} is already complete", args.model));
         snapshot
     } else {
         fetch(&hub, &hub.plan(id, revision)?)?
     };
-    writeln!(io::stdout(), "{}", snapshot.display())?;
-    Ok(())
+    match writeln!(io::stdout(), "{}", snapshot.display()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("writing to standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line to standard error. One that is closed is no reason to stop a download.
+fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// The directory of `model`, fetching it first if the user says so.
@@ -232,7 +241,9 @@ impl Shown {
         }
         let done = plan.files.iter().map(|file| file.done).sum();
         let total = plan.files.iter().map(|file| file.size).sum();
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+        // What is on disk already must not count as speed.
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr())
+            .with_position(done);
         let style = ProgressStyle::with_template(
             "{wide_msg} {bar:20} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta}",
         );
@@ -241,8 +252,6 @@ impl Shown {
                 .expect("the template is a constant")
                 .progress_chars("=> "),
         );
-        // What is on disk already must not count as speed.
-        bar.set_position(done);
         bar.reset_eta();
         bar.enable_steady_tick(Duration::from_millis(250));
         Self::Bar(bar)
@@ -258,8 +267,7 @@ impl Shown {
             }
             Self::Lines { last } => {
                 if last.as_deref() != Some(&progress.file) {
-                    // A closed standard error is no reason to stop a download.
-                    let _ = writeln!(io::stderr(), "{}", line(progress));
+                    note(&line(progress));
                     *last = Some(progress.file.clone());
                 }
             }

@@ -20,7 +20,7 @@ use super::{Error, Hub};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest silence in the middle of an answer.
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
 const MAX_REDIRECTS: usize = 10;
 /// A list of files or an index is a few kilobytes; this bounds a server that never ends.
 const MAX_TEXT: u64 = 64 << 20;
@@ -220,11 +220,17 @@ impl<'a> Client<'a> {
             if let Some(token) = self.token.as_ref().filter(|_| to_hub) {
                 request = request.header(AUTHORIZATION, format!("Bearer {token}"));
             }
+            if is_loopback(&url) {
+                // No proxy can reach this machine's own loopback.
+                request = request.config().proxy(None).build();
+            }
             let response = request.call().map_err(|error| Error::Connect {
                 host: origin(&url).to_owned(),
                 reason: error.to_string(),
             })?;
-            let linked = response.headers().contains_key("x-linked-size");
+            let linked = ["x-linked-size", "x-linked-etag"]
+                .iter()
+                .all(|name| response.headers().contains_key(*name));
             if !response.status().is_redirection() || (method == Method::Head && linked) {
                 return self.checked(response, &url, what);
             }
@@ -241,7 +247,7 @@ impl<'a> Client<'a> {
     ) -> Result<Response<Body>, Error> {
         let what = what.to_owned();
         match response.status().as_u16() {
-            200..400 => Ok(response),
+            200..=399 => Ok(response),
             status @ (401 | 403) => Err(Error::Denied {
                 what,
                 status,
@@ -323,6 +329,15 @@ fn origin(url: &str) -> &str {
     &url[..end]
 }
 
+fn is_loopback(url: &str) -> bool {
+    let host = origin(url).split("://").last().unwrap_or_default();
+    let host = match host.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => host,
+    };
+    host == "localhost" || host == "[::1]" || host.starts_with("127.")
+}
+
 fn redirect(url: &str, headers: &HeaderMap) -> Result<String, Error> {
     let location = text_of(headers, LOCATION.as_str())
         .filter(|location| !location.is_empty())
@@ -355,6 +370,19 @@ mod tests {
             ("https://mirror", "https://mirror"),
         ] {
             assert_eq!(origin(url), expected);
+        }
+    }
+
+    #[test]
+    fn loopback_is_told_from_other_hosts() {
+        for (url, expected) in [
+            ("http://127.0.0.1:80/a", true),
+            ("http://localhost", true),
+            ("http://[::1]:80/a", true),
+            ("https://huggingface.co/127.0.0.1", false),
+            ("https://localhost.example:80", false),
+        ] {
+            assert_eq!(is_loopback(url), expected, "{url}");
         }
     }
 

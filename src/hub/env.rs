@@ -1,4 +1,4 @@
-//! The environment variables of huggingface_hub.
+//! The environment variables of `huggingface_hub`.
 
 use std::ffi::OsString;
 use std::fmt;

@@ -5,6 +5,10 @@ use std::path::{Path, PathBuf};
 
 /// Why a model cannot be had. Each text names the thing, the value and the way out.
 #[derive(Debug, thiserror::Error)]
+#[allow(
+    missing_docs,
+    reason = "each message says what its variant and its fields are"
+)]
 pub enum Error {
     #[error(
         "`{value}` names no model: {reason}; accepted are `20b`, `120b`, `tiny`, a directory with a \

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use ring::digest::{Context, SHA256};
 
-use super::cache::may_be_commit;
+use super::cache::{may_be_commit, missing};
 use super::client::Client;
 use super::plan::part;
-use super::{Error, Hub, Located, OnProgress, Plan, PlannedFile, Progress};
+use super::{Error, Hub, OnProgress, Plan, PlannedFile, Progress};
 
 const BUFFER: usize = 256 * 1024;
 /// How often a wait looks whether it should end.
@@ -57,19 +57,15 @@ impl Hub {
             link(&blob, &snapshot.join(&file.name))?;
         }
         self.point(plan, &reference)?;
-        match self.locate(&plan.id, Some(&plan.commit))? {
-            Located::Complete(snapshot) => Ok(snapshot),
-            Located::Incomplete { missing } => Err(Error::Incomplete {
-                id: plan.id.clone(),
-                missing,
-                directory: snapshot,
-            }),
-            Located::Absent => Err(Error::Incomplete {
-                id: plan.id.clone(),
-                missing: plan.files.iter().map(|file| file.name.clone()).collect(),
-                directory: snapshot,
-            }),
+        let missing = missing(&snapshot);
+        if missing.is_empty() {
+            return Ok(snapshot);
         }
+        Err(Error::Incomplete {
+            id: plan.id.clone(),
+            missing,
+            directory: snapshot,
+        })
     }
 
     /// Lets the revision point to the commit. A commit points to itself.
@@ -319,7 +315,7 @@ fn hex(bytes: &[u8]) -> String {
     )
 }
 
-/// Lets `pointer` in the snapshot be `blob`, by a relative link as huggingface_hub makes them.
+/// Lets `pointer` in the snapshot be `blob`, by a relative link as `huggingface_hub` makes them.
 fn link(blob: &Path, pointer: &Path) -> Result<(), Error> {
     let failed = |source| Error::io(pointer, source);
     match fs::remove_file(pointer) {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::Error;
 
-/// huggingface_hub's limit for `owner/name`.
+/// `huggingface_hub`'s limit for `owner/name`.
 const MAX_ID_LENGTH: usize = 96;
 
 /// What `--model` names.
@@ -18,7 +18,9 @@ pub enum ModelRef {
     Directory(PathBuf),
     /// `owner/name[@revision]`; `20b` and `120b` are `openai/gpt-oss-20b` and `-120b`.
     Repo {
+        /// `owner/name`
         id: String,
+        /// A branch, a tag or a commit; `main` where there is none.
         revision: Option<String>,
     },
 }
@@ -103,7 +105,7 @@ fn looks_like_a_path(text: &str) -> bool {
         || Path::new(text).is_absolute()
 }
 
-/// The hub's rules for `owner/name` (huggingface_hub `validate_repo_id`).
+/// The hub's rules for `owner/name` (`huggingface_hub` `validate_repo_id`).
 pub(super) fn check_id(id: &str) -> Result<(), &'static str> {
     let Some((owner, name)) = id.split_once('/') else {
         return Err("no such directory, and a name on the hub has an owner");

@@ -32,7 +32,9 @@ pub struct Plan {
 /// A file to be fetched.
 #[derive(Clone, Debug)]
 pub struct PlannedFile {
+    /// Its name in the repository.
     pub name: String,
+    /// Bytes of the whole file.
     pub size: u64,
     /// Bytes of it that are on disk from an earlier attempt, or from another revision.
     pub done: u64,

@@ -13,7 +13,7 @@ mod pty;
 mod answers;
 mod files;
 mod info;
-//mod pull;
+mod pull;
 #[cfg(unix)]
 mod terminal;
 mod usage;
