@@ -3,8 +3,6 @@
 mod screen;
 mod stream;
 
-use std::io::{self, Write};
-
 use anyhow::Context;
 
 use super::Exit;
@@ -15,7 +13,6 @@ use super::model;
 use super::output::Answer;
 use super::prompt::Source;
 use super::report::{Figures, Report};
-use super::style::Style;
 use crate::session::memory::{Machine, Plan};
 use crate::session::{self, Cancel, ChatSession, Finish, Model, Setup, Stats, Turn, TurnOptions};
 use screen::Screen;
@@ -51,8 +48,7 @@ pub fn run(args: &args::Run) -> anyhow::Result<Exit> {
     let mut screen = Screen::new(args.quiet, args.show_thinking, args.hide_thinking);
     // A download has its own way with Ctrl-C, so signals are taken over after it.
     let checkpoint = model::open(&args.model, screen.is_interactive())?;
-    let interrupt =
-        Interrupt::install(leave(screen.style(), &answer)).context("cannot handle signals")?;
+    let interrupt = Interrupt::install(leave(&screen, &answer)).context("cannot handle signals")?;
     let load_options = args.load_options();
     let weights = checkpoint.summary().weight_bytes();
     let plan = |context| Plan::new(&checkpoint.config, weights, load_options.kv_type, context);
@@ -94,14 +90,13 @@ pub fn run(args: &args::Run) -> anyhow::Result<Exit> {
     }
 }
 
-/// What a signal that ends the process at once leaves tidy: the line of a progress bar, and a file that
+/// What a signal that ends the process at once leaves tidy: the line of a progress bar, and no file that
 /// was made for an answer which has not begun.
-fn leave(style: Style, answer: &Answer) -> impl Fn() + Send + 'static {
+fn leave(screen: &Screen, answer: &Answer) -> impl Fn() + Send + 'static {
+    let erase = screen.eraser();
     let created = answer.created_file();
     move || {
-        if style.redraws {
-            let _ = io::stderr().write_all(b"\r\x1b[2K");
-        }
+        erase();
         if let Some(path) = &created
             && std::fs::metadata(path).is_ok_and(|file| file.len() == 0)
         {

@@ -375,8 +375,9 @@ fn a_loop_is_warned_about() {
     exit code: 0
     ----- stdout -----
     ----- stderr -----
-    prompt   8 tokens: 0 reused, 8 read at [rate] tok/s
-    output   400 tokens at [rate] tok/s (length)
+    warning: the output repeats itself: the same token, 128 times in a row; Ctrl-C stops it, --max-tokens and --repetition-penalty keep it from going on
+    prompt   4 tokens: 0 reused, 4 read at [rate] tok/s
+    output   300 tokens at [rate] tok/s (length)
     time     load [time] s, first token after [time] s, peak memory [size]
     run      seed [seed], cpu ([kernels])
     ");

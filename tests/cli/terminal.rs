@@ -69,6 +69,9 @@ fn thinking_can_be_hidden() {
     assert_eq!(terminal.find("thinking"), None, "{}", terminal.contents());
 }
 
+/// Eight thousand times this takes a while to read on any machine.
+const LONG: &str = "The quick brown fox jumps over the lazy dog. ";
+
 /// Goes on until something stops it.
 const ENDLESS: [&str; 2] = ["--raw", "1, 2, 3,"];
 
@@ -87,11 +90,7 @@ fn ctrl_c_stops_the_answer_and_keeps_what_was_made() {
 #[test]
 fn ctrl_c_stops_the_reading_of_a_prompt() {
     let program = Program::new();
-    // Long enough to take a while on any machine.
-    let file = program.file(
-        "long.txt",
-        "The quick brown fox jumps over the lazy dog. ".repeat(8000),
-    );
+    let file = program.file("long.txt", LONG.repeat(8000));
     let mut terminal = start(&program, &["--prompt", file], &[]);
     terminal.wait_for_text("reading the prompt");
     terminal.send("\x03");
@@ -116,23 +115,35 @@ fn a_terminated_run_keeps_what_was_made() {
 }
 
 #[test]
-fn ctrl_c_while_thinking_says_so() {
+fn json_is_whole_after_ctrl_c() {
     let program = Program::new();
-    // Thinking that does not end: the last token would have to be drawn from nothing.
-    let file = program.file(
-        "long.txt",
-        "The quick brown fox jumps over the lazy dog. ".repeat(8000),
-    );
-    let mut terminal = start(&program, &["-n", "100000", "--json", "--prompt", file], &[]);
+    let file = program.file("long.txt", LONG.repeat(8000));
+    let mut terminal = start(&program, &["--json", "--prompt", file], &[]);
     terminal.wait_for_text("reading the prompt");
     terminal.send("\x03");
     assert_eq!(terminal.wait(), 130);
+    let contents = terminal.contents();
     assert!(
-        terminal
-            .contents()
-            .contains("\"finish_reason\":\"cancelled\""),
-        "{}",
-        terminal.contents()
+        contents.contains("\"finish_reason\":\"cancelled\""),
+        "{contents}"
+    );
+}
+
+#[test]
+fn a_terminal_is_not_read_unless_asked_for() {
+    let program = Program::new();
+    let mut terminal = start(&program, &[], &[]);
+    assert_eq!(terminal.wait(), 2);
+    let contents = terminal.contents();
+    assert!(contents.contains("error: there is no prompt"), "{contents}");
+
+    let mut terminal = start(&program, &["-r", "low", "--prompt", "-"], &[]);
+    terminal.send("What is the capital of France?\r\x04");
+    assert_eq!(terminal.wait(), 0);
+    let contents = terminal.contents();
+    assert!(
+        contents.contains("The capital of France is Paris."),
+        "{contents}"
     );
 }
 

@@ -1,6 +1,8 @@
 //! Standard error: thinking, progress, warnings and figures.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use console::Term;
@@ -16,6 +18,8 @@ pub struct Screen {
     quiet: bool,
     thinking: bool,
     bar: Option<ProgressBar>,
+    /// A bar is on the screen; a signal that ends the process takes it away.
+    drawn: Arc<AtomicBool>,
     /// A line was begun and not ended.
     mid_line: bool,
 }
@@ -29,13 +33,19 @@ impl Screen {
             quiet,
             thinking: show || (style.terminal && !hide && !quiet),
             bar: None,
+            drawn: Arc::default(),
             mid_line: false,
         }
     }
 
-    /// How standard error is written to.
-    pub fn style(&self) -> Style {
-        self.style
+    /// Takes away the bar that is on the screen, if there is one, without the screen.
+    pub fn eraser(&self) -> impl Fn() + Send + 'static {
+        let drawn = self.drawn.clone();
+        move || {
+            if drawn.load(Ordering::Relaxed) {
+                let _ = io::stderr().write_all(b"\r\x1b[2K");
+            }
+        }
     }
 
     /// There is a person to ask.
@@ -72,6 +82,7 @@ impl Screen {
     pub fn clear(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
+            self.drawn.store(false, Ordering::Relaxed);
         }
     }
 
@@ -134,6 +145,7 @@ impl Screen {
             bar.set_draw_target(ProgressDrawTarget::term_like_with_hz(terminal, 10));
             bar.enable_steady_tick(TICK);
             self.bar = Some(bar);
+            self.drawn.store(true, Ordering::Relaxed);
         }
     }
 

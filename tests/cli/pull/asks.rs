@@ -17,7 +17,14 @@ fn fixture() -> Fixture {
 }
 
 fn run(fixture: &Fixture) -> Terminal {
-    let args = ["run", "-t", "0", "-r", "low", "What is the capital of France?"];
+    let args = [
+        "run",
+        "-t",
+        "0",
+        "-r",
+        "low",
+        "What is the capital of France?",
+    ];
     let vars = fixture.vars();
     let vars: Vec<(&str, &str)> = vars
         .iter()
@@ -37,11 +44,17 @@ fn a_model_that_is_not_here_is_fetched_after_asking_and_answers() {
         contents.starts_with("`openai/gpt-oss-20b` is not here (6.1 MB to fetch"),
         "{contents}"
     );
-    assert!(!fixture.repo().join("snapshots").exists(), "nothing is fetched before the answer");
+    assert!(
+        !fixture.repo().join("snapshots").exists(),
+        "nothing is fetched before the answer"
+    );
     terminal.send("y\r");
     assert_eq!(terminal.wait(), 0, "{}", terminal.contents());
     let contents = terminal.contents();
-    assert!(contents.contains("\nThe capital of France is Paris.\n"), "{contents}");
+    assert!(
+        contents.contains("\nThe capital of France is Paris.\n"),
+        "{contents}"
+    );
 }
 
 #[test]
