@@ -57,7 +57,7 @@ Examples:
   gptoss pull 20b                                            fetch gpt-oss-20b (13.8 GB)
   gptoss run 'Why is the sky blue?'                          ask it
   gptoss run --prompt question.txt --output answer.txt       files in, files out
-  gptoss info --model 120b --context 32768                   would it fit here?
+  gptoss info --model 20b --context 32768                    what it needs; does it fit here
 
 Exit codes: 0 done, 1 failed, 2 wrong command line, 3 the model ended without an answer,
 130 Ctrl-C, 143 SIGTERM";
@@ -132,7 +132,9 @@ fn manual(name: Option<&str>) -> anyhow::Result<Vec<u8>> {
         })?,
     };
     let mut roff = Vec::new();
-    clap_mangen::Man::new(page).render(&mut roff)?;
+    clap_mangen::Man::new(page)
+        .source(concat!("gptoss ", env!("CARGO_PKG_VERSION")))
+        .render(&mut roff)?;
     Ok(roff)
 }
 

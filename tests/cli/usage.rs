@@ -172,7 +172,7 @@ fn help_is_short_and_complete() {
       gptoss pull 20b                                            fetch gpt-oss-20b (13.8 GB)
       gptoss run 'Why is the sky blue?'                          ask it
       gptoss run --prompt question.txt --output answer.txt       files in, files out
-      gptoss info --model 120b --context 32768                   would it fit here?
+      gptoss info --model 20b --context 32768                    what it needs; does it fit here
 
     Exit codes: 0 done, 1 failed, 2 wrong command line, 3 the model ended without an answer,
     130 Ctrl-C, 143 SIGTERM
