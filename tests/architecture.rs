@@ -34,6 +34,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
     ("clap_complete", &["cli"]),
     ("clap_mangen", &["cli"]),
+    ("console", &["cli"]),
     ("etcetera", &["cli"]),
     ("half", &["checkpoint", "engine"]),
     ("hf_hub", &["hub"]),

@@ -6,6 +6,8 @@
 #[path = "../support/hub_server.rs"]
 mod hub_server;
 
+#[cfg(unix)]
+mod asks;
 mod binary;
 mod faults;
 

@@ -1,0 +1,266 @@
+//! The flags of `run` and `info`. Strings become values here; the inside never sees one.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+
+use crate::hub::ModelRef;
+use crate::session::{KvType, LoadOptions, Reasoning, Sampling};
+
+/// Which model and how its history is kept.
+#[derive(Args, Debug)]
+pub struct ModelArgs {
+    /// `20b`, `120b`, `tiny` (the built-in toy), a directory, or a repository as OWNER/NAME[@REVISION]
+    #[arg(long, short, value_name = "MODEL", default_value = "20b")]
+    pub model: ModelRef,
+    /// Most tokens the context may hold [default: what the model allows]
+    #[arg(long, value_name = "TOKENS", value_parser = positive)]
+    pub context: Option<usize>,
+    /// How keys and values of the context are kept
+    #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
+    pub kv_type: KvChoice,
+}
+
+/// `gptoss info`
+#[derive(Args, Debug)]
+#[command(args_override_self = true)]
+pub struct Info {
+    #[command(flatten)]
+    pub model: ModelArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `gptoss run`
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP, args_override_self = true)]
+#[allow(clippy::struct_excessive_bools)] // Flags are flags.
+pub struct Run {
+    /// The prompt; `-` reads standard input, as does no prompt at all when something is piped in
+    #[arg(value_name = "PROMPT", conflicts_with = "prompt_file")]
+    pub prompt: Option<String>,
+    /// Read the prompt from FILE, `-` for standard input
+    #[arg(long = "prompt", short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub prompt_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub model: ModelArgs,
+
+    /// Instructions for the whole answer: the system prompt
+    #[arg(long, value_name = "TEXT", conflicts_with = "system_file", help_heading = PROMPT)]
+    pub system: Option<String>,
+    /// Read the instructions from FILE
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = PROMPT)]
+    pub system_file: Option<PathBuf>,
+    /// How long to think: low, medium or high [default: medium]
+    #[arg(long, short, value_name = "LEVEL", help_heading = PROMPT)]
+    pub reasoning: Option<Reasoning>,
+    /// Functions the model may call: a JSON list of {"type": "function", "function": {...}}
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = PROMPT)]
+    pub tools: Option<PathBuf>,
+    /// Complete the prompt as it is, without the chat format
+    #[arg(long, help_heading = PROMPT, conflicts_with_all = CHAT_ONLY)]
+    pub raw: bool,
+    /// Complete the token ids in FILE, separated by commas or white space; needs --raw
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = PROMPT)]
+    #[arg(requires = "raw", conflicts_with_all = ["prompt", "prompt_file"])]
+    pub prompt_ids: Option<PathBuf>,
+    /// The date the model is told, YYYY-MM-DD [default: today]
+    #[arg(long, value_name = "DATE", hide = true)]
+    pub current_date: Option<jiff::civil::Date>,
+
+    #[command(flatten)]
+    pub sampling: SamplingArgs,
+
+    /// Show the thinking on standard error [default: when it is a terminal]
+    #[arg(long, conflicts_with = "hide_thinking", help_heading = OUTPUT)]
+    pub show_thinking: bool,
+    /// Do not show the thinking
+    #[arg(long, help_heading = OUTPUT)]
+    pub hide_thinking: bool,
+    /// Print one JSON object at the end instead of streaming text
+    #[arg(long, help_heading = OUTPUT)]
+    pub json: bool,
+    /// Write the answer to FILE instead of standard output
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = OUTPUT)]
+    pub output: Option<PathBuf>,
+    /// Nothing on standard error but errors
+    #[arg(long, short, help_heading = OUTPUT)]
+    pub quiet: bool,
+
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+const PROMPT: &str = "Prompt";
+const SAMPLING: &str = "Sampling";
+const OUTPUT: &str = "Output";
+const MACHINE: &str = "Machine";
+
+/// What has no meaning without the chat format.
+const CHAT_ONLY: [&str; 6] = [
+    "system",
+    "system_file",
+    "reasoning",
+    "tools",
+    "show_thinking",
+    "hide_thinking",
+];
+
+const AFTER_HELP: &str = "\
+Text from files and standard input is UTF-8; a byte order mark is removed, CRLF becomes LF, and one
+line break at the end is removed. An argument is taken as it is, --raw text too. With a prompt
+argument standard input is not read.
+
+The answer goes to standard output and ends in a line break; everything else goes to standard error.";
+
+/// How a token is chosen.
+#[derive(Args, Debug)]
+#[command(next_help_heading = SAMPLING)]
+pub struct SamplingArgs {
+    /// 0 always takes the likeliest token
+    #[arg(
+        long,
+        short,
+        value_name = "T",
+        default_value_t = 1.0,
+        allow_negative_numbers = true
+    )]
+    pub temperature: f32,
+    /// Choose among the K likeliest tokens, 0 for all
+    #[arg(
+        long,
+        value_name = "K",
+        default_value_t = 0,
+        value_parser = whole::<usize>,
+        allow_negative_numbers = true
+    )]
+    pub top_k: usize,
+    /// Choose among the likeliest tokens that together have probability P
+    #[arg(
+        long,
+        value_name = "P",
+        default_value_t = 1.0,
+        allow_negative_numbers = true
+    )]
+    pub top_p: f32,
+    /// Choose among tokens at least P times as likely as the likeliest
+    #[arg(
+        long,
+        value_name = "P",
+        default_value_t = 0.0,
+        allow_negative_numbers = true
+    )]
+    pub min_p: f32,
+    /// Make tokens that were already used less likely; 1 changes nothing
+    #[arg(
+        long,
+        value_name = "X",
+        default_value_t = 1.0,
+        allow_negative_numbers = true
+    )]
+    pub repetition_penalty: f32,
+    /// The same seed gives the same text [default: drawn, and printed]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = whole::<u64>,
+        allow_negative_numbers = true
+    )]
+    pub seed: Option<u64>,
+    /// Stop after N tokens, thinking included [default: when the context is full]
+    #[arg(long, short = 'n', value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    pub max_tokens: Option<usize>,
+}
+
+/// What to run on.
+#[derive(Args, Debug)]
+#[command(next_help_heading = MACHINE)]
+pub struct MachineArgs {
+    /// What to run on
+    #[arg(long, value_name = "DEVICE", value_enum, default_value_t)]
+    pub device: Device,
+    /// How products are computed
+    #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
+    pub compute: Compute,
+    /// Threads to compute with [default: one per core]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub threads: Option<usize>,
+}
+
+/// `--kv-type`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum KvChoice {
+    /// BFloat16
+    #[default]
+    Bf16,
+    /// Twice the memory, nothing rounded
+    F32,
+}
+
+/// `--device`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Device {
+    /// The fastest there is
+    #[default]
+    Auto,
+    /// The processor
+    Cpu,
+}
+
+/// `--compute`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Compute {
+    /// Exact
+    #[default]
+    F32,
+}
+
+impl From<KvChoice> for KvType {
+    fn from(choice: KvChoice) -> Self {
+        match choice {
+            KvChoice::Bf16 => Self::Bf16,
+            KvChoice::F32 => Self::F32,
+        }
+    }
+}
+
+impl SamplingArgs {
+    /// The sampling values, not yet validated.
+    pub fn sampling(&self) -> Sampling {
+        Sampling {
+            temperature: self.temperature,
+            top_k: self.top_k,
+            top_p: self.top_p,
+            min_p: self.min_p,
+            repetition_penalty: self.repetition_penalty,
+            seed: self.seed,
+        }
+    }
+}
+
+impl Run {
+    /// How the model is loaded.
+    pub fn load_options(&self) -> LoadOptions {
+        // One device and one way to compute so far: every choice means them.
+        let (Device::Auto | Device::Cpu, Compute::F32) =
+            (self.machine.device, self.machine.compute);
+        LoadOptions {
+            kv_type: self.model.kv_type.into(),
+            context: self.model.context,
+            threads: self.machine.threads,
+        }
+    }
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("expected a whole number from 1 on".to_owned()),
+        Ok(number) => Ok(number),
+    }
+}
+
+fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse()
+        .map_err(|_| "expected a whole number from 0 on".to_owned())
+}

@@ -1,0 +1,105 @@
+//! Ctrl-C and SIGTERM: the first asks the run to stop and keep what it has, the second ends the process.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Exit;
+use crate::session::Cancel;
+
+/// What the signal thread and the run share.
+#[derive(Debug, Default)]
+struct State {
+    /// What to cancel; before there is anything to keep, a signal ends the process at once.
+    armed: Option<Cancel>,
+    received: Option<Exit>,
+}
+
+/// The signals of this process, from [`Interrupt::install`] on.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<Mutex<State>>);
+
+impl Interrupt {
+    /// Takes over Ctrl-C and SIGTERM; `on_exit` runs before a signal ends the process.
+    ///
+    /// # Errors
+    /// When the system does not let the process handle signals.
+    #[cfg(unix)]
+    pub fn install(on_exit: impl Fn() + Send + 'static) -> io::Result<Self> {
+        use signal_hook::consts::{SIGINT, SIGTERM};
+        let interrupt = Self::default();
+        let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+        let seen = interrupt.clone();
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || {
+                for signal in signals.forever() {
+                    let exit = if signal == SIGTERM {
+                        Exit::Terminated
+                    } else {
+                        Exit::Interrupted
+                    };
+                    if !seen.signal(exit) {
+                        on_exit();
+                        std::process::exit(exit.code().into());
+                    }
+                }
+            })?;
+        Ok(interrupt)
+    }
+
+    /// Elsewhere the system's own handling stands: Ctrl-C ends the process.
+    #[cfg(not(unix))]
+    pub fn install(_on_exit: impl Fn() + Send + 'static) -> io::Result<Self> {
+        Ok(Self::default())
+    }
+
+    /// From now on the first signal cancels this.
+    pub fn arm(&self, cancel: &Cancel) {
+        self.state().armed = Some(cancel.clone());
+    }
+
+    /// The exit code owed to a signal that came.
+    pub fn received(&self) -> Option<Exit> {
+        self.state().received
+    }
+
+    /// Takes a signal; `false` when the process is to end now.
+    #[cfg_attr(not(unix), allow(dead_code))]
+    fn signal(&self, exit: Exit) -> bool {
+        let mut state = self.state();
+        match &state.armed {
+            Some(cancel) if state.received.is_none() => {
+                cancel.cancel();
+                state.received = Some(exit);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_signal_cancels_and_the_second_ends_the_process() {
+        let (interrupt, cancel) = (Interrupt::default(), Cancel::new());
+        interrupt.arm(&cancel);
+        assert!(interrupt.signal(Exit::Terminated));
+        assert!(cancel.is_cancelled());
+        assert!(!interrupt.signal(Exit::Interrupted));
+        assert_eq!(interrupt.received(), Some(Exit::Terminated));
+    }
+
+    #[test]
+    fn a_signal_before_there_is_anything_to_keep_ends_the_process() {
+        let interrupt = Interrupt::default();
+        assert!(!interrupt.signal(Exit::Interrupted));
+        assert_eq!(interrupt.received(), None);
+    }
+}

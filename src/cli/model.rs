@@ -1,0 +1,134 @@
+//! From the name of a model to its checkpoint, and whether there is memory for it.
+
+use anyhow::Context;
+
+use super::args::ModelArgs;
+use super::error::Failure;
+use super::pull;
+use crate::checkpoint::Checkpoint;
+use crate::hub::{Hub, ModelRef, decimal_bytes as bytes};
+use crate::session::memory::{Fit, Machine, Plan};
+
+/// Opens what `--model` names. What is not there is offered for download when `interactive`.
+///
+/// # Errors
+/// When there is no such model, it is not here, or its files are not what they should be.
+pub fn open(args: &ModelArgs, interactive: bool) -> anyhow::Result<Checkpoint> {
+    let model = &args.model;
+    let checkpoint = match model {
+        ModelRef::Tiny => Checkpoint::tiny(),
+        ModelRef::Directory(directory) => Checkpoint::open(directory)?,
+        ModelRef::Repo { .. } => {
+            let snapshot = pull::ensure(model, &Hub::from_env()?, interactive)?;
+            Checkpoint::open(&snapshot)
+                .with_context(|| format!("`{model}` in the cache cannot be used"))?
+        }
+    };
+    let most = checkpoint.config.max_position_embeddings;
+    match args.context {
+        Some(context) if context > most => Err(Failure::usage(
+            format!("--context {context} is more than the {most} positions of this model"),
+            format!("give at most {most}, or leave --context out"),
+        )
+        .into()),
+        _ => Ok(checkpoint),
+    }
+}
+
+/// What is worth saying about `plan` before the model is loaded.
+///
+/// # Errors
+/// When it cannot work on this machine.
+pub fn check_memory(plan: &Plan, machine: Machine) -> anyhow::Result<Option<String>> {
+    match plan.fit(machine) {
+        Fit::Fits => Ok(None),
+        Fit::Crowded => Ok(Some(format!(
+            "{} of memory are needed and {} are free now: other programs may slow it down",
+            bytes(plan.needed()),
+            bytes(machine.available),
+        ))),
+        Fit::WeightsFromDisk => Ok(Some(format!(
+            "the weights ({}) do not stay in memory here ({}): they are read from the disk again \
+             for every token, which is slow",
+            bytes(plan.weights),
+            bytes(machine.total),
+        ))),
+        Fit::TooLarge => {
+            let hint = match plan.context_within(machine.total.saturating_add(plan.weights)) {
+                0 => "a smaller model is needed".to_owned(),
+                context => format!("--context {context} is the most that fits"),
+            };
+            Err(Failure::new(
+                format!(
+                    "a context of {} tokens takes {} and this machine has {}",
+                    plan.context,
+                    bytes(plan.history()),
+                    bytes(machine.total),
+                ),
+                hint,
+            )
+            .into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The 20b with a context of 100,000 tokens.
+    const PLAN: Plan = Plan {
+        weights: 13_800_000_000,
+        work: 250_000_000,
+        history_per_token: 50_000,
+        context: 100_000,
+    };
+
+    fn check(total: u64, available: u64) -> Result<Option<String>, String> {
+        let gigabytes = |count| count * 1_000_000_000;
+        let machine = Machine {
+            total: gigabytes(total),
+            available: gigabytes(available),
+        };
+        check_memory(&PLAN, machine).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn says_what_memory_will_be_like() {
+        assert_eq!(check(32, 28), Ok(None));
+        assert_eq!(
+            check(24, 10),
+            Ok(Some(
+                "19.1 GB of memory are needed and 10.0 GB are free now: other programs may slow it \
+                 down"
+                .into()
+            ))
+        );
+        assert_eq!(
+            check(16, 14),
+            Ok(Some(
+                "the weights (13.8 GB) do not stay in memory here (16.0 GB): they are read from the \
+                 disk again for every token, which is slow"
+                .into()
+            ))
+        );
+        assert_eq!(
+            check(4, 3),
+            Err("a context of 100000 tokens takes 5.0 GB and this machine has 4.0 GB".into())
+        );
+    }
+
+    #[test]
+    fn says_which_context_fits() {
+        let machine = Machine {
+            total: 4_000_000_000,
+            available: 0,
+        };
+        let error = check_memory(&PLAN, machine).unwrap_err();
+        let failure = error.downcast_ref::<Failure>().unwrap();
+        assert!(
+            format!("{failure:?}").contains("--context 75000 is the most that fits"),
+            "{failure:?}"
+        );
+    }
+}

@@ -1,0 +1,204 @@
+//! Standard error: thinking, progress, warnings and figures.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use console::Term;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+
+use crate::cli::report::Figures;
+use crate::cli::style::Style;
+
+/// What a person sees beside the answer.
+#[derive(Debug)]
+pub struct Screen {
+    style: Style,
+    quiet: bool,
+    thinking: bool,
+    bar: Option<ProgressBar>,
+    /// A bar is on the screen; a signal that ends the process takes it away.
+    drawn: Arc<AtomicBool>,
+    /// A line was begun and not ended.
+    mid_line: bool,
+}
+
+impl Screen {
+    /// Thinking is shown when `show` or, unless `quiet` or `hide`, on a terminal.
+    pub fn new(quiet: bool, show: bool, hide: bool) -> Self {
+        let style = Style::of_stderr();
+        Self {
+            style,
+            quiet,
+            thinking: show || (style.terminal && !hide && !quiet),
+            bar: None,
+            drawn: Arc::default(),
+            mid_line: false,
+        }
+    }
+
+    /// Takes away the bar that is on the screen, if there is one, without the screen.
+    pub fn eraser(&self) -> impl Fn() + Send + 'static {
+        let drawn = self.drawn.clone();
+        move || {
+            if drawn.load(Ordering::Relaxed) {
+                let _ = io::stderr().write_all(b"\r\x1b[2K");
+            }
+        }
+    }
+
+    /// There is a person to ask.
+    pub fn is_interactive(&self) -> bool {
+        !self.quiet && self.style.terminal && io::stdin().is_terminal()
+    }
+
+    /// Does `work` with a sign of life.
+    pub fn loading<T>(&mut self, what: &str, work: impl FnOnce() -> T) -> T {
+        let what = self.style.clean(what).into_owned();
+        self.show(ProgressBar::new_spinner().with_message(format!("loading {what}")));
+        let result = work();
+        self.clear();
+        result
+    }
+
+    /// The prompt of `total` tokens begins to be read.
+    pub fn begin_prompt(&mut self, total: usize) {
+        let style = ProgressStyle::with_template(
+            "{spinner} reading the prompt {bar:20} {pos}/{len} tokens {per_sec} {eta}",
+        )
+        .expect("the template is well formed");
+        self.show(ProgressBar::new(total as u64).with_style(style));
+    }
+
+    /// `done` tokens of the prompt are read.
+    pub fn prompt(&self, done: usize) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(done as u64);
+        }
+    }
+
+    /// Takes away what shows progress.
+    pub fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+            self.drawn.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// More thinking.
+    pub fn thinking(&mut self, text: &str) {
+        if self.thinking {
+            let label = if self.mid_line { "" } else { "thinking: " };
+            let text = format!("{label}{}", self.style.clean(text));
+            self.write(&self.style.dim(&text));
+        }
+    }
+
+    /// More of what the model says to the user before the answer.
+    pub fn preamble(&mut self, text: &str) {
+        if !self.quiet {
+            self.write(&self.style.clean(text));
+        }
+    }
+
+    /// The end of a message that stands here; on a terminal a blank line sets it apart.
+    pub fn end_message(&mut self) {
+        if self.mid_line {
+            self.write(if self.style.terminal { "\n\n" } else { "\n" });
+            self.mid_line = false;
+        }
+    }
+
+    /// `warning: ...`, on a line of its own.
+    pub fn warn(&mut self, text: &str) {
+        if !self.quiet {
+            self.end_message();
+            let warning = format!(
+                "{} {}\n",
+                self.style.label("warning:"),
+                self.style.clean(text)
+            );
+            self.write(&warning);
+            self.mid_line = false;
+        }
+    }
+
+    /// The figures of the run.
+    pub fn figures(&mut self, figures: &Figures) {
+        if !self.quiet {
+            self.end_message();
+            if self.style.terminal {
+                self.write("\n");
+            }
+            let text = figures.text();
+            for line in text.lines() {
+                self.write(&format!("{}\n", self.style.dim(line)));
+            }
+            self.mid_line = false;
+        }
+    }
+
+    fn show(&mut self, bar: ProgressBar) {
+        if !self.quiet && self.style.redraws {
+            let terminal = Box::new(Narrowed(Term::stderr()));
+            bar.set_draw_target(ProgressDrawTarget::term_like_with_hz(terminal, 10));
+            bar.enable_steady_tick(TICK);
+            self.bar = Some(bar);
+            self.drawn.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn write(&mut self, text: &str) {
+        self.mid_line |= !text.is_empty();
+        // Standard error may be gone; the answer does not depend on it.
+        let mut stderr = io::stderr().lock();
+        let _ = stderr
+            .write_all(text.as_bytes())
+            .and_then(|()| stderr.flush());
+    }
+}
+
+/// Between two frames of a spinner.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A terminal with less width than it has. A bar is filled up to the width; the `^C` that a terminal
+/// writes after it would move to the next line, and clearing would miss the bar.
+#[derive(Debug)]
+struct Narrowed(Term);
+
+/// Room for `^C` and a little typing.
+const ROOM: u16 = 8;
+
+impl TermLike for Narrowed {
+    fn width(&self) -> u16 {
+        TermLike::width(&self.0).saturating_sub(ROOM)
+    }
+    fn height(&self) -> u16 {
+        TermLike::height(&self.0)
+    }
+    fn move_cursor_up(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_up(n)
+    }
+    fn move_cursor_down(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_down(n)
+    }
+    fn move_cursor_right(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_right(n)
+    }
+    fn move_cursor_left(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_left(n)
+    }
+    fn write_line(&self, line: &str) -> io::Result<()> {
+        self.0.write_line(line)
+    }
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.0.write_str(text)
+    }
+    fn clear_line(&self) -> io::Result<()> {
+        self.0.clear_line()
+    }
+    fn flush(&self) -> io::Result<()> {
+        self.0.flush()
+    }
+}

@@ -1,0 +1,137 @@
+//! Colour where a terminal wants it, and text that cannot harm a terminal.
+
+use std::borrow::Cow;
+use std::io::{self, IsTerminal};
+
+/// How one stream is written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// The stream is a terminal: control characters must not reach it.
+    pub terminal: bool,
+    /// Lines can be drawn over: progress may be shown.
+    pub redraws: bool,
+    /// Escape codes for colour are welcome.
+    color: bool,
+}
+
+impl Style {
+    /// A file or a pipe.
+    pub const fn plain() -> Self {
+        Self {
+            terminal: false,
+            redraws: false,
+            color: false,
+        }
+    }
+
+    /// Standard error.
+    pub fn of_stderr() -> Self {
+        Self::new(io::stderr().is_terminal(), |name| std::env::var_os(name))
+    }
+
+    /// Standard output.
+    pub fn of_stdout() -> Self {
+        Self::new(io::stdout().is_terminal(), |name| std::env::var_os(name))
+    }
+
+    /// Colour needs a terminal that can show it and a user who did not set `NO_COLOR`
+    /// (<https://no-color.org>: any value but the empty one).
+    fn new(terminal: bool, variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Self {
+        let refused = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = variable("TERM").is_none_or(|value| value.is_empty() || value == "dumb");
+        Self {
+            terminal,
+            redraws: terminal && !dumb,
+            color: terminal && !dumb && !refused,
+        }
+    }
+
+    /// Beside the point: thinking, figures.
+    pub fn dim(self, text: &str) -> String {
+        self.wrap("2", text)
+    }
+
+    /// The word `error:`.
+    pub fn error(self, text: &str) -> String {
+        self.wrap("1;31", text)
+    }
+
+    /// The words `warning:` and `hint:`.
+    pub fn label(self, text: &str) -> String {
+        self.wrap("1;33", text)
+    }
+
+    /// `text` as it may go to this stream: as it is to files and pipes, without control characters to a
+    /// terminal.
+    pub fn clean(self, text: &str) -> Cow<'_, str> {
+        if self.terminal {
+            sanitize(text)
+        } else {
+            Cow::Borrowed(text)
+        }
+    }
+
+    /// Each piece closes what it opens, so that nothing is left on when the program ends anywhere.
+    fn wrap(self, code: &str, text: &str) -> String {
+        if self.color && !text.is_empty() {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// Characters that command a terminal or turn text around: C0 but line feed and tab, DEL, C1 and the
+/// bidirectional overrides and isolates. An escape sequence without its escape is ordinary text.
+pub fn is_unsafe(character: char) -> bool {
+    match character {
+        '\n' | '\t' => false,
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        _ => character.is_control(),
+    }
+}
+
+/// `text` without the characters of [`is_unsafe`].
+fn sanitize(text: &str) -> Cow<'_, str> {
+    if text.contains(is_unsafe) {
+        Cow::Owned(text.replace(is_unsafe, ""))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn style(terminal: bool, variables: &[(&str, &str)]) -> Style {
+        Style::new(terminal, |name| {
+            let found = variables.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| value.into())
+        })
+    }
+
+    #[test]
+    fn colour_needs_a_capable_terminal_and_no_objection() {
+        assert_eq!(
+            style(true, &[("TERM", "xterm")]).dim("x"),
+            "\x1b[2mx\x1b[0m"
+        );
+        assert_eq!(style(false, &[("TERM", "xterm")]).dim("x"), "x");
+        assert_eq!(style(true, &[("TERM", "dumb")]).dim("x"), "x");
+        assert_eq!(style(true, &[]).dim("x"), "x");
+        let no_color = [("TERM", "xterm"), ("NO_COLOR", "1")];
+        assert_eq!(style(true, &no_color).dim("x"), "x");
+        // An empty NO_COLOR says nothing.
+        let empty = [("TERM", "xterm"), ("NO_COLOR", "")];
+        assert_eq!(style(true, &empty).dim("x"), "\x1b[2mx\x1b[0m");
+    }
+
+    #[test]
+    fn text_cannot_command_a_terminal() {
+        let hostile = "a\x1b[31mb\x07\x08\r\n\tc\x7f\u{9b}2Jd\u{202e}e\u{2066}f 👩‍👩‍👧 日本語\0";
+        let terminal = style(true, &[]);
+        assert_eq!(terminal.clean(hostile), "a[31mb\n\tc2Jdef 👩‍👩‍👧 日本語");
+        assert_eq!(Style::plain().clean(hostile), hostile);
+    }
+}
