@@ -6,6 +6,7 @@ mod info;
 mod interrupt;
 mod model;
 mod output;
+mod progress;
 mod prompt;
 pub mod pull;
 mod report;

@@ -10,7 +10,7 @@ use crate::session::{KvType, LoadOptions, Reasoning, Sampling};
 /// Which model and how its history is kept.
 #[derive(Args, Debug)]
 pub struct ModelArgs {
-    /// `20b`, `120b`, `tiny` (the built-in toy), a directory, or a repository as OWNER/NAME[@REVISION]
+    /// `20b`, `120b`, `tiny` (the built-in toy), a directory, or a repository as `OWNER/NAME[@REVISION]`
     #[arg(long, short, value_name = "MODEL", default_value = "20b")]
     pub model: ModelRef,
     /// Most tokens the context may hold [default: what the model allows]

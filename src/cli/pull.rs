@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 
+use super::progress;
+use super::style::Style;
 use crate::hub::{Error, Hub, Located, ModelRef, Plan, Progress, decimal_bytes};
 
 /// Exit code of a program that Ctrl-C ended.
@@ -18,7 +20,7 @@ const INTERRUPTED: i32 = 130;
 /// Fetches a model into the Hugging Face cache.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// `20b`, `120b` or owner/name[@revision] on the Hugging Face hub
+    /// `20b`, `120b` or `owner/name[@revision]` on the Hugging Face hub
     #[arg(value_name = "NAME")]
     pub model: ModelRef,
 }
@@ -236,14 +238,14 @@ enum Shown {
 
 impl Shown {
     fn new(plan: &Plan) -> Self {
-        if !io::stderr().is_terminal() {
+        if !Style::of_stderr().redraws {
             return Self::Lines { last: None };
         }
         let done = plan.files.iter().map(|file| file.done).sum();
         let total = plan.files.iter().map(|file| file.size).sum();
         // What is on disk already must not count as speed.
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr())
-            .with_position(done);
+        let bar =
+            ProgressBar::with_draw_target(Some(total), progress::target()).with_position(done);
         let style = ProgressStyle::with_template(
             "{wide_msg} {bar:20} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta}",
         );

@@ -192,7 +192,7 @@ fn help_is_short_and_complete() {
     Options:
       -p, --prompt <FILE>     Read the prompt from FILE, `-` for standard input
       -m, --model <MODEL>     `20b`, `120b`, `tiny` (the built-in toy), a directory, or a repository as
-                              OWNER/NAME[@REVISION] [default: 20b]
+                              `OWNER/NAME[@REVISION]` [default: 20b]
           --context <TOKENS>  Most tokens the context may hold [default: what the model allows]
           --kv-type <TYPE>    How keys and values of the context are kept [default: bf16] [possible
                               values: bf16, f32]
@@ -250,7 +250,7 @@ fn help_is_short_and_complete() {
 
     Options:
       -m, --model <MODEL>     `20b`, `120b`, `tiny` (the built-in toy), a directory, or a repository as
-                              OWNER/NAME[@REVISION] [default: 20b]
+                              `OWNER/NAME[@REVISION]` [default: 20b]
           --context <TOKENS>  Most tokens the context may hold [default: what the model allows]
           --kv-type <TYPE>    How keys and values of the context are kept [default: bf16] [possible
                               values: bf16, f32]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use console::Term;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::cli::progress;
 use crate::cli::report::Figures;
 use crate::cli::style::Style;
 
@@ -141,8 +141,7 @@ impl Screen {
 
     fn show(&mut self, bar: ProgressBar) {
         if !self.quiet && self.style.redraws {
-            let terminal = Box::new(Narrowed(Term::stderr()));
-            bar.set_draw_target(ProgressDrawTarget::term_like_with_hz(terminal, 10));
+            bar.set_draw_target(progress::target());
             bar.enable_steady_tick(TICK);
             self.bar = Some(bar);
             self.drawn.store(true, Ordering::Relaxed);
@@ -161,44 +160,3 @@ impl Screen {
 
 /// Between two frames of a spinner.
 const TICK: Duration = Duration::from_millis(100);
-
-/// A terminal with less width than it has. A bar is filled up to the width; the `^C` that a terminal
-/// writes after it would move to the next line, and clearing would miss the bar.
-#[derive(Debug)]
-struct Narrowed(Term);
-
-/// Room for `^C` and a little typing.
-const ROOM: u16 = 8;
-
-impl TermLike for Narrowed {
-    fn width(&self) -> u16 {
-        TermLike::width(&self.0).saturating_sub(ROOM)
-    }
-    fn height(&self) -> u16 {
-        TermLike::height(&self.0)
-    }
-    fn move_cursor_up(&self, n: usize) -> io::Result<()> {
-        self.0.move_cursor_up(n)
-    }
-    fn move_cursor_down(&self, n: usize) -> io::Result<()> {
-        self.0.move_cursor_down(n)
-    }
-    fn move_cursor_right(&self, n: usize) -> io::Result<()> {
-        self.0.move_cursor_right(n)
-    }
-    fn move_cursor_left(&self, n: usize) -> io::Result<()> {
-        self.0.move_cursor_left(n)
-    }
-    fn write_line(&self, line: &str) -> io::Result<()> {
-        self.0.write_line(line)
-    }
-    fn write_str(&self, text: &str) -> io::Result<()> {
-        self.0.write_str(text)
-    }
-    fn clear_line(&self) -> io::Result<()> {
-        self.0.clear_line()
-    }
-    fn flush(&self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
