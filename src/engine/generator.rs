@@ -58,7 +58,7 @@ pub struct Stats {
     pub prompt_tokens: usize,
     /// Of these, those the cache already held.
     pub cached_tokens: usize,
-    /// From the call until the prompt was read.
+    /// From the call until the whole prompt was read; zero where it was not.
     pub prefill: Duration,
     /// From the call to the first token.
     pub time_to_first_token: Option<Duration>,
@@ -71,7 +71,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Prompt tokens read per second, without those that were held. `None` where none was read.
+    /// Prompt tokens read per second, without those that were held. `None` where the prompt was not read to its end.
     pub fn prefill_tokens_per_second(&self) -> Option<f64> {
         rate(self.prompt_tokens - self.cached_tokens, self.prefill)
     }
@@ -163,7 +163,6 @@ impl Generator {
 
         let Some(mut logits) = self.prefill(request, &mut output.stats, on_event)? else {
             output.finish = Finish::Cancelled;
-            output.stats.prefill = (self.clock)() - begin;
             return Ok(output);
         };
         output.stats.prefill = (self.clock)() - begin;

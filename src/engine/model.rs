@@ -4,6 +4,7 @@
 use std::ops::ControlFlow;
 
 use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
 
 use super::backend::Engine;
 use super::cache::KvCache;
@@ -102,6 +103,9 @@ struct TransformerBlock<E: Engine> {
     mlp: MlpBlock<E>,
 }
 
+/// Sees the residual stream `[n, hidden]` between blocks, and may end the pass.
+pub type AfterBlock<'a, B> = dyn FnMut(usize, &Tensor<B, 2>) -> ControlFlow<()> + Send + 'a;
+
 /// The whole model.
 pub struct Transformer<E: Engine> {
     engine: E,
@@ -165,7 +169,7 @@ impl<E: Engine> Transformer<E> {
         tokens: &[u32],
         logits: usize,
         cache: &mut KvCache<E>,
-        after_block: &mut (dyn FnMut(usize, &Tensor<E::Burn, 2>) -> ControlFlow<()> + Send),
+        after_block: &mut AfterBlock<'_, E::Burn>,
     ) -> Result<Option<Vec<f32>>, Error> {
         let (n, start) = (tokens.len(), cache.len());
         let rotation = self.engine.rotation(start..start + n, &self.rope);

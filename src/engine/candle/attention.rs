@@ -66,7 +66,7 @@ impl Attention<'_> {
 
         // p = exp(l - m) / (Σ exp(l - m) + exp(sink - m)), where m is the largest of all l and the sink.
         let mut largest = sinks.to_vec();
-        for (head, run) in self.per_head(group, &keys, scores) {
+        for (head, run) in per_head(group, keys.clone(), scores) {
             largest[head] = run.iter().copied().fold(largest[head], f32::max);
         }
         let mut sums: Vec<f32> = sinks
@@ -74,7 +74,7 @@ impl Attention<'_> {
             .zip(&largest)
             .map(|(sink, largest)| (sink - largest).exp())
             .collect();
-        for (head, run) in self.per_head(group, &keys, scores) {
+        for (head, run) in per_head(group, keys.clone(), scores) {
             for score in run {
                 *score = (*score - largest[head]).exp();
                 sums[head] += *score;
@@ -94,21 +94,20 @@ impl Attention<'_> {
             }
         }
     }
+}
 
-    /// The scores of each query head in each run of keys, in the order of the keys.
-    fn per_head<'s>(
-        &self,
-        group: usize,
-        keys: &Range<usize>,
-        scores: &'s mut [f32],
-    ) -> impl Iterator<Item = (usize, &'s mut [f32])> {
-        let mut rest = scores;
-        History::run_lengths(keys.clone()).flat_map(move |run| {
-            let (scores, after) = std::mem::take(&mut rest).split_at_mut(group * run);
-            rest = after;
-            scores.chunks_exact_mut(run).enumerate()
-        })
-    }
+/// The scores of each query head in each run of keys, in the order of the keys.
+fn per_head(
+    group: usize,
+    keys: Range<usize>,
+    scores: &mut [f32],
+) -> impl Iterator<Item = (usize, &mut [f32])> {
+    let mut rest = scores;
+    History::run_lengths(keys).flat_map(move |run| {
+        let (scores, after) = std::mem::take(&mut rest).split_at_mut(group * run);
+        rest = after;
+        scores.chunks_exact_mut(run).enumerate()
+    })
 }
 
 #[cfg(test)]

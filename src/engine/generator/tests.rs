@@ -230,6 +230,7 @@ fn a_cancel_keeps_what_was_read_and_made() {
     let output = generator.generate(&request(&prompt), &mut |_| {}).unwrap();
     assert_eq!((output.tokens, output.finish), (vec![], Finish::Cancelled));
     assert_eq!(generator.held().len(), CHUNK);
+    assert_eq!(output.stats.prefill_tokens_per_second(), None);
 
     // Between tokens, by the caller.
     let mut generator = Generator::new(Box::new(counting()));

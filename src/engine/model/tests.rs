@@ -1,11 +1,14 @@
 //! One sliding and one full layer of the real head geometry, and the MoE block alone, against the reference; by
 //! the kernels and by the twin.
+#![allow(
+    deprecated,
+    reason = "burn-candle is deprecated as a crate; 0.21 is the last stable burn that has it"
+)]
 
 use std::fs;
 use std::ops::Range;
 
 use burn::tensor::TensorData;
-#[allow(deprecated, reason = "the last stable burn that has it")]
 use burn_candle::Candle;
 
 use super::*;
