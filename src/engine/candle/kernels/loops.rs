@@ -4,9 +4,9 @@
 use super::lanes::{BLOCK, LANES, Lanes};
 use super::{Block, Columns, Rows, Values};
 
-/// `out[t, r] = rows[r] . x[t]`: `ONE` rows at once for a single token, tiles of `R` rows by `T` tokens for more.
+/// `out[t, r] = rows[r] . x[t]` in tiles of `R` rows by `T` tokens.
 #[inline(always)]
-pub fn dots<L: Lanes, const ONE: usize, const R: usize, const T: usize>(
+pub fn dots<L: Lanes, const R: usize, const T: usize>(
     l: L,
     rows: Rows<'_>,
     x: &[&[Block]],
@@ -20,14 +20,14 @@ pub fn dots<L: Lanes, const ONE: usize, const R: usize, const T: usize>(
                 bytes,
                 row: bytes.len() / count.max(1),
             };
-            tiles::<_, _, ONE, R, T>(l, matrix, count, x, out);
+            tiles::<_, _, R, T>(l, matrix, count, x, out);
         }
         Rows::F32(values) => {
             let matrix = F32Rows {
                 values,
                 row: values.len() / count.max(1),
             };
-            tiles::<_, _, ONE, R, T>(l, matrix, count, x, out);
+            tiles::<_, _, R, T>(l, matrix, count, x, out);
         }
         Rows::Mxfp4 { blocks, scales } => {
             let matrix = Mxfp4Rows {
@@ -35,13 +35,13 @@ pub fn dots<L: Lanes, const ONE: usize, const R: usize, const T: usize>(
                 scales,
                 row: first.len(),
             };
-            tiles::<_, _, ONE, R, T>(l, matrix, count, x, out);
+            tiles::<_, _, R, T>(l, matrix, count, x, out);
         }
     }
 }
 
 #[inline(always)]
-fn tiles<L: Lanes, M: Matrix, const ONE: usize, const R: usize, const T: usize>(
+fn tiles<L: Lanes, M: Matrix, const R: usize, const T: usize>(
     l: L,
     matrix: M,
     count: usize,
@@ -49,13 +49,7 @@ fn tiles<L: Lanes, M: Matrix, const ONE: usize, const R: usize, const T: usize>(
     out: &mut [f32],
 ) {
     let mut r = 0;
-    if x.len() == 1 {
-        while r + ONE <= count {
-            strip::<_, _, ONE, 1>(l, matrix, r, count, x, out);
-            r += ONE;
-        }
-    }
-    while r + R <= count {
+    while (M::SIDE_BY_SIDE || x.len() > 1) && r + R <= count {
         strip::<_, _, R, T>(l, matrix, r, count, x, out);
         r += R;
     }
@@ -131,6 +125,9 @@ fn tile<L: Lanes, W: Row, const R: usize, const T: usize>(
         }
         for i in 0..blocks {
             for r in 0..R {
+                if T == 1 && R > 1 {
+                    rows[r].prefetch(l, i, R);
+                }
                 let w = rows[r].block(l, i);
                 for t in 0..T {
                     acc[t][r] = step(l, w, &x[t][i], acc[t][r]);
@@ -157,6 +154,9 @@ fn step<L: Lanes>(l: L, [evens, odds]: [L::V; 2], x: &Block, acc: L::V) -> L::V 
 /// A matrix as stored.
 trait Matrix: Copy {
     type Row: Row;
+    /// Whether several rows are read at once for a single token too. It hides the latency of the additions, which
+    /// is what limits MXFP4; BF16 is limited by memory, which is read faster row after row.
+    const SIDE_BY_SIDE: bool = false;
     fn row(self, r: usize) -> Self::Row;
 }
 
@@ -166,6 +166,9 @@ trait Row: Copy {
     fn blocks(self) -> usize;
     /// The first `blocks` blocks.
     fn cut(self, blocks: usize) -> Self;
+    /// Asks for what lies `rows` rows after block `i`.
+    #[inline(always)]
+    fn prefetch<L: Lanes>(self, _: L, _: usize, _: usize) {}
     /// The even and the odd elements of block `i`.
     fn block<L: Lanes>(self, l: L, i: usize) -> [L::V; 2];
     /// The columns after the last whole block, filled up with zeros.
@@ -283,6 +286,7 @@ struct Mxfp4Row<'a> {
 
 impl<'a> Matrix for Mxfp4Rows<'a> {
     type Row = Mxfp4Row<'a>;
+    const SIDE_BY_SIDE: bool = true;
     #[inline(always)]
     fn row(self, r: usize) -> Self::Row {
         Mxfp4Row {
@@ -303,6 +307,14 @@ impl Row for Mxfp4Row<'_> {
             blocks: &self.blocks[..blocks],
             scales: &self.scales[..blocks],
         }
+    }
+    #[inline(always)]
+    fn prefetch<L: Lanes>(self, l: L, i: usize, rows: usize) {
+        l.prefetch(
+            (&raw const self.blocks[i])
+                .wrapping_add(rows * self.blocks.len())
+                .cast(),
+        );
     }
     #[inline(always)]
     fn block<L: Lanes>(self, l: L, i: usize) -> [L::V; 2] {
