@@ -12,7 +12,7 @@ use std::arch::x86_64::{
 };
 
 use super::lanes::{BLOCK, E2M1, E8M0, LANES, Lanes};
-use super::{Block, Columns, Rows, loops};
+use super::{Block, Columns, Rows, dots, sums};
 
 /// Proof that the CPU has AVX2 and FMA.
 #[derive(Clone, Copy)]
@@ -38,17 +38,17 @@ impl Avx2 {
 
 #[target_feature(enable = "avx2,fma")]
 fn dots(l: Avx2, rows: Rows<'_>, x: &[&[Block]], out: &mut [f32]) {
-    loops::dots::<_, 1, 4>(l, rows, x, out);
+    dots::dots::<_, 1, 4>(l, rows, x, out);
 }
 
 #[target_feature(enable = "avx2,fma")]
 fn accumulate(l: Avx2, p: &[f32], values: Columns<'_>, acc: &mut [f32]) {
-    loops::accumulate::<_, 2, 2>(l, p, values, acc);
+    sums::accumulate::<_, 2, 2>(l, p, values, acc);
 }
 
 #[target_feature(enable = "avx2,fma")]
 fn unpack(l: Avx2, rows: Rows<'_>, cols: usize, out: &mut [f32]) {
-    loops::unpack(l, rows, cols, out);
+    dots::unpack(l, rows, cols, out);
 }
 
 impl Lanes for Avx2 {

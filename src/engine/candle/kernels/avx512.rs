@@ -12,7 +12,7 @@ use std::arch::x86_64::{
 };
 
 use super::lanes::{BLOCK, E2M1, E8M0, LANES, Lanes};
-use super::{Block, Columns, Rows, loops};
+use super::{Block, Columns, Rows, dots, sums};
 
 /// Proof that the CPU has AVX-512 F, BW and VL.
 #[derive(Clone, Copy)]
@@ -41,17 +41,17 @@ impl Avx512 {
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn dots(l: Avx512, rows: Rows<'_>, x: &[&[Block]], out: &mut [f32]) {
-    loops::dots::<_, 4, 4>(l, rows, x, out);
+    dots::dots::<_, 4, 4>(l, rows, x, out);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn accumulate(l: Avx512, p: &[f32], values: Columns<'_>, acc: &mut [f32]) {
-    loops::accumulate::<_, 4, 4>(l, p, values, acc);
+    sums::accumulate::<_, 4, 4>(l, p, values, acc);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn unpack(l: Avx512, rows: Rows<'_>, cols: usize, out: &mut [f32]) {
-    loops::unpack(l, rows, cols, out);
+    dots::unpack(l, rows, cols, out);
 }
 
 impl Lanes for Avx512 {

@@ -1,20 +1,20 @@
 //! No intrinsics: loops of sixteen that the compiler turns into whatever vectors the target has.
 
 use super::lanes::{BLOCK, E8M0, LANES, Lanes};
-use super::{Block, Columns, Rows, loops};
+use super::{Block, Columns, Rows, dots, sums};
 
 #[derive(Clone, Copy)]
 pub struct Portable;
 
 impl Portable {
     pub fn dots(self, rows: Rows<'_>, x: &[&[Block]], out: &mut [f32]) {
-        loops::dots::<_, 1, 2>(self, rows, x, out);
+        dots::dots::<_, 1, 2>(self, rows, x, out);
     }
     pub fn accumulate(self, p: &[f32], values: Columns<'_>, acc: &mut [f32]) {
-        loops::accumulate::<_, 1, 2>(self, p, values, acc);
+        sums::accumulate::<_, 1, 2>(self, p, values, acc);
     }
     pub fn unpack(self, rows: Rows<'_>, cols: usize, out: &mut [f32]) {
-        loops::unpack(self, rows, cols, out);
+        dots::unpack(self, rows, cols, out);
     }
 }
 
