@@ -10,16 +10,21 @@
 //!
 //! Even columns first, because the two nibbles of an MXFP4 byte, and the two halves of a 32-bit word of BF16, then
 //! decode without a shuffle. Activations are brought into that order once ([`Activations`]).
+#![allow(
+    clippy::inline_always,
+    reason = "an intrinsic is inlined only into a function that enables its instructions"
+)]
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod dots;
 mod lanes;
-mod loops;
 mod portable;
+mod sums;
 #[cfg(test)]
-pub mod tests;
+pub(super) mod tests;
 
 use std::ops::Range;
 
@@ -80,10 +85,13 @@ fn split(x: &[f32], blocks: &mut [Block]) {
 pub enum Rows<'a> {
     /// Little-endian BF16.
     Bf16(&'a [u8]),
+    /// Plain f32.
     F32(&'a [f32]),
     /// 16 bytes of `blocks` and one of `scales` for 32 columns; the low nibble is the even column.
     Mxfp4 {
+        /// `[rows, cols / 32, 16]`
         blocks: &'a [u8],
+        /// `[rows, cols / 32]`
         scales: &'a [u8],
     },
 }
@@ -139,22 +147,29 @@ impl Rows<'_> {
 pub enum Values<'a> {
     /// Little-endian BF16.
     Bf16(&'a [u8]),
+    /// Plain f32.
     F32(&'a [f32]),
 }
 
 /// The columns `first .. first + width` of a row-major matrix whose rows have `stride` values.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'a> {
+    /// The whole matrix.
     pub values: Values<'a>,
+    /// Values of a row.
     pub stride: usize,
+    /// The first column.
     pub first: usize,
+    /// Columns.
     pub width: usize,
 }
 
 /// Keys or values of one kv head at consecutive positions, `[n, head_dim]`.
 #[derive(Clone, Copy, Debug)]
 pub enum KvRun<'a> {
+    /// A history in BF16.
     Bf16(&'a [bf16]),
+    /// A history in f32.
     F32(&'a [f32]),
 }
 

@@ -29,9 +29,13 @@ const MIN_WORK: usize = 1 << 16;
 /// `y = W x + b`, as stored: little-endian BF16, `weight` `[rows, cols]`, `bias` `[rows]`.
 #[derive(Clone, Copy)]
 pub struct LinearView<'a> {
+    /// `[rows, cols]`
     pub weight: &'a [u8],
+    /// `[rows]`
     pub bias: Option<&'a [u8]>,
+    /// Outputs.
     pub rows: usize,
+    /// Inputs.
     pub cols: usize,
 }
 
@@ -76,9 +80,13 @@ impl<'a> From<&'a checkpoint::Linear> for LinearView<'a> {
 /// One product of all experts, as stored.
 #[derive(Clone, Copy)]
 pub struct ExpertsView<'a> {
+    /// Their number.
     pub experts: usize,
+    /// Outputs of one.
     pub rows: usize,
+    /// Inputs of one.
     pub cols: usize,
+    /// What they multiply with.
     pub weight: ExpertWeightView<'a>,
     /// BF16 `[experts, rows]`
     pub bias: &'a [u8],
@@ -87,9 +95,14 @@ pub struct ExpertsView<'a> {
 /// See [`checkpoint::ExpertWeight`].
 #[derive(Clone, Copy)]
 pub enum ExpertWeightView<'a> {
-    /// `[experts, rows, cols / 32, 16]` and `[experts, rows, cols / 32]`.
-    Mxfp4 { blocks: &'a [u8], scales: &'a [u8] },
-    /// `[experts, cols, rows]`: input-major.
+    /// MXFP4, output-major.
+    Mxfp4 {
+        /// `[experts, rows, cols / 32, 16]`
+        blocks: &'a [u8],
+        /// `[experts, rows, cols / 32]`
+        scales: &'a [u8],
+    },
+    /// BF16 `[experts, cols, rows]`: input-major.
     Bf16(&'a [u8]),
 }
 
@@ -282,9 +295,9 @@ fn products(
         }
     }
     if tasks.len() == 1 {
-        tasks
-            .into_iter()
-            .for_each(|task| task.run(k, x, shrink, &finish));
+        for task in tasks {
+            task.run(k, x, shrink, &finish);
+        }
     } else {
         tasks
             .into_par_iter()
@@ -481,7 +494,7 @@ fn sum_of_squares(x: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + rest.iter().map(|x| x * x).sum::<f32>()
 }
 
-/// The rotation of RoPE over the two halves of a head, in place:
+/// The rotary embedding over the two halves of a head, in place:
 /// `(a, b) -> (a cos - b sin, b cos + a sin)` with `a` from the first half and `b` from the second.
 ///
 /// # Shapes

@@ -2,17 +2,17 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
-    __m256, __m256i, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_loadl_epi64, _mm_loadu_si128,
-    _mm_movehl_ps, _mm_shuffle_ps, _mm256_add_ps, _mm256_and_si256, _mm256_castpd_ps,
-    _mm256_castps_pd, _mm256_castps_si256, _mm256_castps256_ps128, _mm256_castsi256_ps,
-    _mm256_cvtepu8_epi32, _mm256_cvtepu16_epi32, _mm256_extractf128_ps, _mm256_fmadd_ps,
-    _mm256_loadu_ps, _mm256_loadu_si256, _mm256_mul_ps, _mm256_or_si256, _mm256_permute4x64_pd,
-    _mm256_permutevar8x32_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_shuffle_ps,
-    _mm256_slli_epi32, _mm256_srli_epi32, _mm256_storeu_ps,
+    __m256, __m256i, _MM_HINT_T0, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_loadl_epi64,
+    _mm_loadu_si128, _mm_movehl_ps, _mm_prefetch, _mm_shuffle_ps, _mm256_add_ps, _mm256_and_si256,
+    _mm256_castpd_ps, _mm256_castps_pd, _mm256_castps_si256, _mm256_castps256_ps128,
+    _mm256_castsi256_ps, _mm256_cvtepu8_epi32, _mm256_cvtepu16_epi32, _mm256_extractf128_ps,
+    _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_mul_ps, _mm256_or_si256,
+    _mm256_permute4x64_pd, _mm256_permutevar8x32_ps, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_srli_epi32, _mm256_storeu_ps,
 };
 
 use super::lanes::{BLOCK, E2M1, E8M0, LANES, Lanes};
-use super::{Block, Columns, Rows, loops};
+use super::{Block, Columns, Rows, dots, sums};
 
 /// Proof that the CPU has AVX2 and FMA.
 #[derive(Clone, Copy)]
@@ -38,17 +38,17 @@ impl Avx2 {
 
 #[target_feature(enable = "avx2,fma")]
 fn dots(l: Avx2, rows: Rows<'_>, x: &[&[Block]], out: &mut [f32]) {
-    loops::dots::<_, 4, 2, 2>(l, rows, x, out);
+    dots::dots::<_, 1, 4>(l, rows, x, out);
 }
 
 #[target_feature(enable = "avx2,fma")]
 fn accumulate(l: Avx2, p: &[f32], values: Columns<'_>, acc: &mut [f32]) {
-    loops::accumulate::<_, 2, 2>(l, p, values, acc);
+    sums::accumulate::<_, 2, 2>(l, p, values, acc);
 }
 
 #[target_feature(enable = "avx2,fma")]
 fn unpack(l: Avx2, rows: Rows<'_>, cols: usize, out: &mut [f32]) {
-    loops::unpack(l, rows, cols, out);
+    dots::unpack(l, rows, cols, out);
 }
 
 impl Lanes for Avx2 {
@@ -99,6 +99,11 @@ impl Lanes for Avx2 {
             let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
             _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
         }
+    }
+    #[inline(always)]
+    fn prefetch(self, address: *const u8) {
+        // SAFETY: a prefetch reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
     #[inline(always)]
     fn bf16(self, values: &[u8; 2 * LANES]) -> Self::V {

@@ -2,17 +2,17 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
-    __m512, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_loadu_si128, _mm_movehl_ps, _mm_shuffle_ps,
-    _mm256_add_ps, _mm256_castpd_ps, _mm256_castps256_ps128, _mm256_extractf128_ps,
-    _mm256_loadu_si256, _mm512_and_si512, _mm512_castps_pd, _mm512_castps512_ps256,
-    _mm512_castsi512_ps, _mm512_cvtepu8_epi32, _mm512_cvtepu16_epi32, _mm512_extractf64x4_pd,
-    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mul_ps, _mm512_permutex2var_ps,
-    _mm512_permutexvar_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setr_epi32, _mm512_slli_epi32,
-    _mm512_srli_epi32, _mm512_storeu_ps,
+    __m512, _MM_HINT_T0, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_loadu_si128, _mm_movehl_ps,
+    _mm_prefetch, _mm_shuffle_ps, _mm256_add_ps, _mm256_castpd_ps, _mm256_castps256_ps128,
+    _mm256_extractf128_ps, _mm256_loadu_si256, _mm512_and_si512, _mm512_castps_pd,
+    _mm512_castps512_ps256, _mm512_castsi512_ps, _mm512_cvtepu8_epi32, _mm512_cvtepu16_epi32,
+    _mm512_extractf64x4_pd, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mul_ps,
+    _mm512_permutex2var_ps, _mm512_permutexvar_ps, _mm512_set1_epi32, _mm512_set1_ps,
+    _mm512_setr_epi32, _mm512_slli_epi32, _mm512_srli_epi32, _mm512_storeu_ps,
 };
 
 use super::lanes::{BLOCK, E2M1, E8M0, LANES, Lanes};
-use super::{Block, Columns, Rows, loops};
+use super::{Block, Columns, Rows, dots, sums};
 
 /// Proof that the CPU has AVX-512 F, BW and VL.
 #[derive(Clone, Copy)]
@@ -41,17 +41,17 @@ impl Avx512 {
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn dots(l: Avx512, rows: Rows<'_>, x: &[&[Block]], out: &mut [f32]) {
-    loops::dots::<_, 8, 4, 4>(l, rows, x, out);
+    dots::dots::<_, 4, 4>(l, rows, x, out);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn accumulate(l: Avx512, p: &[f32], values: Columns<'_>, acc: &mut [f32]) {
-    loops::accumulate::<_, 4, 4>(l, p, values, acc);
+    sums::accumulate::<_, 4, 4>(l, p, values, acc);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn unpack(l: Avx512, rows: Rows<'_>, cols: usize, out: &mut [f32]) {
-    loops::unpack(l, rows, cols, out);
+    dots::unpack(l, rows, cols, out);
 }
 
 impl Lanes for Avx512 {
@@ -90,6 +90,11 @@ impl Lanes for Avx512 {
             let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
             _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
         }
+    }
+    #[inline(always)]
+    fn prefetch(self, address: *const u8) {
+        // SAFETY: a prefetch reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
     #[inline(always)]
     fn bf16(self, values: &[u8; 2 * LANES]) -> Self::V {

@@ -45,6 +45,8 @@ pub trait Lanes: Copy {
         ]
     }
 
+    /// Asks for the cache line of an address, which need not be one of this program.
+    fn prefetch(self, address: *const u8);
     /// Sixteen BF16 values in their order.
     fn bf16(self, values: &[u8; 2 * LANES]) -> Self::V;
     /// The even and the odd elements of a block of BF16 values.

@@ -1,20 +1,20 @@
 //! No intrinsics: loops of sixteen that the compiler turns into whatever vectors the target has.
 
 use super::lanes::{BLOCK, E8M0, LANES, Lanes};
-use super::{Block, Columns, Rows, loops};
+use super::{Block, Columns, Rows, dots, sums};
 
 #[derive(Clone, Copy)]
 pub struct Portable;
 
 impl Portable {
     pub fn dots(self, rows: Rows<'_>, x: &[&[Block]], out: &mut [f32]) {
-        loops::dots::<_, 2, 2, 2>(self, rows, x, out);
+        dots::dots::<_, 1, 2>(self, rows, x, out);
     }
     pub fn accumulate(self, p: &[f32], values: Columns<'_>, acc: &mut [f32]) {
-        loops::accumulate::<_, 1, 2>(self, p, values, acc);
+        sums::accumulate::<_, 1, 2>(self, p, values, acc);
     }
     pub fn unpack(self, rows: Rows<'_>, cols: usize, out: &mut [f32]) {
-        loops::unpack(self, rows, cols, out);
+        dots::unpack(self, rows, cols, out);
     }
 }
 
@@ -28,15 +28,40 @@ fn mul_add(a: f32, b: f32, c: f32) -> f32 {
     }
 }
 
-/// E2M1 by arithmetic, because a table look-up does not vectorise: shifted by 22 bits, exponent and mantissa
-/// stand where f32 has them.
+/// E2M1 to BF16, which holds it exactly, by arithmetic, because a table look-up does not vectorise; in 16 bits,
+/// because twice as many of them fit a vector. From 1.0 up, exponent and mantissa need only a new bias.
 #[inline(always)]
-fn e2m1(nibble: u32) -> f32 {
+fn e2m1(nibble: u16) -> u16 {
+    const HALF: u16 = 0x3f00;
     let magnitude = nibble & 7;
-    let small = (magnitude as f32) * 0.5;
-    let normal = f32::from_bits((magnitude << 22) + (126 << 23));
-    let value = if magnitude < 2 { small } else { normal };
-    f32::from_bits(value.to_bits() | (nibble & 8) << 28)
+    let value = if magnitude < 2 {
+        magnitude * HALF
+    } else {
+        (magnitude << 6) + HALF
+    };
+    value | (nibble & 8) << 12
+}
+
+#[inline(always)]
+fn widen(bf16: &[u16; LANES], scale: f32) -> [f32; LANES] {
+    let mut wide = [0.0; LANES];
+    for i in 0..LANES {
+        wide[i] = f32::from_bits(u32::from(bf16[i]) << 16) * scale;
+    }
+    wide
+}
+
+/// A call on purpose: lanes that must stand in memory side by side are what makes the compiler keep them in vectors
+/// up to here.
+#[inline(never)]
+fn tree(v: &[f32; LANES]) -> f32 {
+    let mut v = *v;
+    for width in [8, 4, 2, 1] {
+        for i in 0..width {
+            v[i] += v[i + width];
+        }
+    }
+    v[0]
 }
 
 impl Lanes for Portable {
@@ -62,14 +87,11 @@ impl Lanes for Portable {
         c
     }
     #[inline(always)]
-    fn sum(self, mut v: Self::V) -> f32 {
-        for width in [8, 4, 2, 1] {
-            for i in 0..width {
-                v[i] += v[i + width];
-            }
-        }
-        v[0]
+    fn sum(self, v: Self::V) -> f32 {
+        tree(&v)
     }
+    #[inline(always)]
+    fn prefetch(self, _: *const u8) {}
     #[inline(always)]
     fn bf16(self, values: &[u8; 2 * LANES]) -> Self::V {
         let mut v = [0.0; LANES];
@@ -100,13 +122,13 @@ impl Lanes for Portable {
     }
     #[inline(always)]
     fn split_mxfp4(self, block: &[u8; BLOCK / 2], scale: u8) -> [Self::V; 2] {
-        let (mut evens, mut odds) = ([0.0; LANES], [0.0; LANES]);
         let scale = E8M0[usize::from(scale)];
+        let (mut evens, mut odds) = ([0; LANES], [0; LANES]);
         for i in 0..LANES {
-            let byte = u32::from(block[i]);
-            evens[i] = e2m1(byte & 15) * scale;
-            odds[i] = e2m1(byte >> 4) * scale;
+            let byte = u16::from(block[i]);
+            evens[i] = e2m1(byte & 15);
+            odds[i] = e2m1(byte >> 4);
         }
-        [evens, odds]
+        [widen(&evens, scale), widen(&odds, scale)]
     }
 }

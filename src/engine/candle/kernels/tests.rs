@@ -342,9 +342,13 @@ fn attention_with_sinks_and_window_equals_the_golden() {
                     set.scores(q, d, KvRun::F32(&keys[from * d..][..n * d]), 0.125, &mut p);
                     for (p, sink) in p.chunks_exact_mut(n).zip(&sinks[kv * group..]) {
                         let max = p.iter().fold(*sink, |m, l| m.max(*l));
-                        p.iter_mut().for_each(|l| *l = (*l - max).exp());
+                        for l in p.iter_mut() {
+                            *l = (*l - max).exp();
+                        }
                         let sum = p.iter().sum::<f32>() + (sink - max).exp();
-                        p.iter_mut().for_each(|l| *l /= sum);
+                        for l in p.iter_mut() {
+                            *l /= sum;
+                        }
                     }
                     let mut out = vec![0.0; group * d];
                     set.accumulate(&p, KvRun::F32(&values[from * d..][..n * d]), d, &mut out);

@@ -1,12 +1,16 @@
-//! The two loops of the engine, written once for all instruction sets. Everything here is `inline(always)`, so that
-//! it is compiled inside the function that enables the instructions of `L`.
+//! Dot products of stored rows with activations, written once for all instruction sets. Everything here is
+//! `inline(always)`, so that it is compiled inside the function that enables the instructions of `L`.
+#![allow(
+    clippy::needless_range_loop,
+    reason = "the indices address several arrays"
+)]
 
 use super::lanes::{BLOCK, LANES, Lanes};
-use super::{Block, Columns, Rows, Values};
+use super::{Block, Rows};
 
-/// `out[t, r] = rows[r] . x[t]`: `ONE` rows at once for a single token, tiles of `R` rows by `T` tokens for more.
+/// `out[t, r] = rows[r] . x[t]` in tiles of `R` rows by `T` tokens.
 #[inline(always)]
-pub fn dots<L: Lanes, const ONE: usize, const R: usize, const T: usize>(
+pub fn dots<L: Lanes, const R: usize, const T: usize>(
     l: L,
     rows: Rows<'_>,
     x: &[&[Block]],
@@ -20,14 +24,14 @@ pub fn dots<L: Lanes, const ONE: usize, const R: usize, const T: usize>(
                 bytes,
                 row: bytes.len() / count.max(1),
             };
-            tiles::<_, _, ONE, R, T>(l, matrix, count, x, out);
+            tiles::<_, _, R, T>(l, matrix, count, x, out);
         }
         Rows::F32(values) => {
             let matrix = F32Rows {
                 values,
                 row: values.len() / count.max(1),
             };
-            tiles::<_, _, ONE, R, T>(l, matrix, count, x, out);
+            tiles::<_, _, R, T>(l, matrix, count, x, out);
         }
         Rows::Mxfp4 { blocks, scales } => {
             let matrix = Mxfp4Rows {
@@ -35,13 +39,13 @@ pub fn dots<L: Lanes, const ONE: usize, const R: usize, const T: usize>(
                 scales,
                 row: first.len(),
             };
-            tiles::<_, _, ONE, R, T>(l, matrix, count, x, out);
+            tiles::<_, _, R, T>(l, matrix, count, x, out);
         }
     }
 }
 
 #[inline(always)]
-fn tiles<L: Lanes, M: Matrix, const ONE: usize, const R: usize, const T: usize>(
+fn tiles<L: Lanes, M: Matrix, const R: usize, const T: usize>(
     l: L,
     matrix: M,
     count: usize,
@@ -49,13 +53,7 @@ fn tiles<L: Lanes, M: Matrix, const ONE: usize, const R: usize, const T: usize>(
     out: &mut [f32],
 ) {
     let mut r = 0;
-    if x.len() == 1 {
-        while r + ONE <= count {
-            strip::<_, _, ONE, 1>(l, matrix, r, count, x, out);
-            r += ONE;
-        }
-    }
-    while r + R <= count {
+    while (M::SIDE_BY_SIDE || x.len() > 1) && r + R <= count {
         strip::<_, _, R, T>(l, matrix, r, count, x, out);
         r += R;
     }
@@ -131,6 +129,9 @@ fn tile<L: Lanes, W: Row, const R: usize, const T: usize>(
         }
         for i in 0..blocks {
             for r in 0..R {
+                if T == 1 && R > 1 {
+                    rows[r].prefetch(l, i, R);
+                }
                 let w = rows[r].block(l, i);
                 for t in 0..T {
                     acc[t][r] = step(l, w, &x[t][i], acc[t][r]);
@@ -157,6 +158,9 @@ fn step<L: Lanes>(l: L, [evens, odds]: [L::V; 2], x: &Block, acc: L::V) -> L::V 
 /// A matrix as stored.
 trait Matrix: Copy {
     type Row: Row;
+    /// Whether several rows are read at once for a single token too. It hides the latency of the additions, which
+    /// is what limits MXFP4; BF16 is limited by memory, which is read faster row after row.
+    const SIDE_BY_SIDE: bool = false;
     fn row(self, r: usize) -> Self::Row;
 }
 
@@ -166,6 +170,9 @@ trait Row: Copy {
     fn blocks(self) -> usize;
     /// The first `blocks` blocks.
     fn cut(self, blocks: usize) -> Self;
+    /// Asks for what lies `rows` rows after block `i`.
+    #[inline(always)]
+    fn prefetch<L: Lanes>(self, _: L, _: usize, _: usize) {}
     /// The even and the odd elements of block `i`.
     fn block<L: Lanes>(self, l: L, i: usize) -> [L::V; 2];
     /// The columns after the last whole block, filled up with zeros.
@@ -283,6 +290,7 @@ struct Mxfp4Row<'a> {
 
 impl<'a> Matrix for Mxfp4Rows<'a> {
     type Row = Mxfp4Row<'a>;
+    const SIDE_BY_SIDE: bool = true;
     #[inline(always)]
     fn row(self, r: usize) -> Self::Row {
         Mxfp4Row {
@@ -303,6 +311,14 @@ impl Row for Mxfp4Row<'_> {
             blocks: &self.blocks[..blocks],
             scales: &self.scales[..blocks],
         }
+    }
+    #[inline(always)]
+    fn prefetch<L: Lanes>(self, l: L, i: usize, rows: usize) {
+        l.prefetch(
+            (&raw const self.blocks[i])
+                .wrapping_add(rows * self.blocks.len())
+                .cast(),
+        );
     }
     #[inline(always)]
     fn block<L: Lanes>(self, l: L, i: usize) -> [L::V; 2] {
@@ -356,218 +372,5 @@ fn unpack_row<L: Lanes, W: Row>(l: L, row: W, out: &mut [f32]) {
         for (j, out) in out.iter_mut().enumerate() {
             *out = split[j % 2][j / 2];
         }
-    }
-}
-
-/// `acc[g, ..] += sum over i of p[g, i] * values[i, ..]`, `i` by `i` in order: `G` rows of `acc` at once, in strips of
-/// `C` times [`LANES`] columns.
-#[inline(always)]
-pub fn accumulate<L: Lanes, const G: usize, const C: usize>(
-    l: L,
-    p: &[f32],
-    columns: Columns<'_>,
-    acc: &mut [f32],
-) {
-    let Columns {
-        values,
-        stride,
-        first,
-        width,
-    } = columns;
-    match values {
-        Values::Bf16(bytes) => {
-            let source = Bf16Columns {
-                bytes,
-                stride,
-                first,
-            };
-            accumulate_from::<_, _, G, C>(l, p, source, width, acc);
-        }
-        Values::F32(values) => {
-            let source = F32Columns {
-                values,
-                stride,
-                first,
-            };
-            accumulate_from::<_, _, G, C>(l, p, source, width, acc);
-        }
-    }
-}
-
-#[inline(always)]
-fn accumulate_from<L: Lanes, S: Source, const G: usize, const C: usize>(
-    l: L,
-    p: &[f32],
-    source: S,
-    width: usize,
-    acc: &mut [f32],
-) {
-    let n = p.len() * width / acc.len();
-    let whole = width / (C * LANES) * (C * LANES);
-    let mut p = p;
-    for acc in acc.chunks_mut(G * width) {
-        let group = acc.len() / width;
-        let (here, rest) = p.split_at(group * n);
-        p = rest;
-        let mut from = 0;
-        while from < whole {
-            if group == G {
-                columns::<_, _, G, C>(l, here, n, source, from, width, acc);
-            } else {
-                singles::<_, _, C>(l, here, n, source, from, width, acc);
-            }
-            from += C * LANES;
-        }
-        while from + LANES <= width {
-            if group == G {
-                columns::<_, _, G, 1>(l, here, n, source, from, width, acc);
-            } else {
-                singles::<_, _, 1>(l, here, n, source, from, width, acc);
-            }
-            from += LANES;
-        }
-        if from < width {
-            last(l, here, n, source, from, width, acc);
-        }
-    }
-}
-
-#[inline(always)]
-fn singles<L: Lanes, S: Source, const C: usize>(
-    l: L,
-    p: &[f32],
-    n: usize,
-    source: S,
-    from: usize,
-    width: usize,
-    acc: &mut [f32],
-) {
-    for (g, acc) in acc.chunks_exact_mut(width).enumerate() {
-        columns::<_, _, 1, C>(l, &p[g * n..][..n], n, source, from, width, acc);
-    }
-}
-
-#[inline(always)]
-fn columns<L: Lanes, S: Source, const G: usize, const C: usize>(
-    l: L,
-    p: &[f32],
-    n: usize,
-    source: S,
-    from: usize,
-    width: usize,
-    acc: &mut [f32],
-) {
-    let p: [&[f32]; G] = std::array::from_fn(|g| &p[g * n..][..n]);
-    let mut sums = [[l.splat(0.0); C]; G];
-    for (sums, acc) in sums.iter_mut().zip(acc.chunks_exact(width)) {
-        for (sum, acc) in sums.iter_mut().zip(acc[from..].as_chunks().0) {
-            *sum = l.load(acc);
-        }
-    }
-    for i in 0..n {
-        let row = source.row(i, from, C * LANES);
-        let mut v = [l.splat(0.0); C];
-        for c in 0..C {
-            v[c] = S::load(row, l, c);
-        }
-        for g in 0..G {
-            let p = l.splat(p[g][i]);
-            for c in 0..C {
-                sums[g][c] = l.mul_add(p, v[c], sums[g][c]);
-            }
-        }
-    }
-    for (sums, acc) in sums.iter().zip(acc.chunks_exact_mut(width)) {
-        for (sum, acc) in sums.iter().zip(acc[from..].as_chunks_mut().0) {
-            l.store(*sum, acc);
-        }
-    }
-}
-
-/// The columns that do not fill the lanes.
-#[inline(always)]
-fn last<L: Lanes, S: Source>(
-    l: L,
-    p: &[f32],
-    n: usize,
-    source: S,
-    from: usize,
-    width: usize,
-    acc: &mut [f32],
-) {
-    let len = width - from;
-    for (g, acc) in acc.chunks_exact_mut(width).enumerate() {
-        let mut buffer = [0.0; LANES];
-        buffer[..len].copy_from_slice(&acc[from..]);
-        let mut sum = l.load(&buffer);
-        for (i, p) in p[g * n..][..n].iter().enumerate() {
-            sum = l.mul_add(
-                l.splat(*p),
-                S::load_partial(source.row(i, from, len), l),
-                sum,
-            );
-        }
-        l.store(sum, &mut buffer);
-        acc[from..].copy_from_slice(&buffer[..len]);
-    }
-}
-
-/// A matrix of which a range of columns is read, row by row.
-trait Source: Copy {
-    type Row: Copy;
-    fn row(self, i: usize, from: usize, width: usize) -> Self::Row;
-    /// Lanes `c`.
-    fn load<L: Lanes>(row: Self::Row, l: L, c: usize) -> L::V;
-    /// Fewer than [`LANES`], filled up with zeros.
-    fn load_partial<L: Lanes>(row: Self::Row, l: L) -> L::V;
-}
-
-#[derive(Clone, Copy)]
-struct Bf16Columns<'a> {
-    bytes: &'a [u8],
-    stride: usize,
-    first: usize,
-}
-
-impl<'a> Source for Bf16Columns<'a> {
-    type Row = &'a [u8];
-    #[inline(always)]
-    fn row(self, i: usize, from: usize, width: usize) -> Self::Row {
-        &self.bytes[2 * (i * self.stride + self.first + from)..][..2 * width]
-    }
-    #[inline(always)]
-    fn load<L: Lanes>(row: Self::Row, l: L, c: usize) -> L::V {
-        l.bf16(&row.as_chunks().0[c])
-    }
-    #[inline(always)]
-    fn load_partial<L: Lanes>(row: Self::Row, l: L) -> L::V {
-        let mut buffer = [0; 2 * LANES];
-        buffer[..row.len()].copy_from_slice(row);
-        l.bf16(&buffer)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct F32Columns<'a> {
-    values: &'a [f32],
-    stride: usize,
-    first: usize,
-}
-
-impl<'a> Source for F32Columns<'a> {
-    type Row = &'a [f32];
-    #[inline(always)]
-    fn row(self, i: usize, from: usize, width: usize) -> Self::Row {
-        &self.values[i * self.stride + self.first + from..][..width]
-    }
-    #[inline(always)]
-    fn load<L: Lanes>(row: Self::Row, l: L, c: usize) -> L::V {
-        l.load(&row.as_chunks().0[c])
-    }
-    #[inline(always)]
-    fn load_partial<L: Lanes>(row: Self::Row, l: L) -> L::V {
-        let mut buffer = [0.0; LANES];
-        buffer[..row.len()].copy_from_slice(row);
-        l.load(&buffer)
     }
 }
