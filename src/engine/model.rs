@@ -4,7 +4,6 @@
 use std::ops::ControlFlow;
 
 use burn::tensor::Tensor;
-use burn::tensor::backend::Backend;
 
 use super::backend::Engine;
 use super::cache::KvCache;

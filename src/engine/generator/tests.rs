@@ -382,7 +382,7 @@ fn a_score_gives_the_logits_after_each_of_the_last_tokens() {
         .unwrap();
     let likeliest: Vec<usize> = logits
         .chunks(VOCAB)
-        .map(|row| row.iter().position(|&l| l == 10.0).unwrap())
+        .map(|row| row.iter().position(|&l| l > 0.0).unwrap())
         .collect();
     assert_eq!(likeliest, [4, 5, 6]);
     assert_eq!(generator.held(), [1, 2, 3, 4, 5]);

@@ -1,4 +1,4 @@
-//! One sliding and one full layer of the real head geometry, and the MoE block alone, against the reference; by
+//! One sliding and one full layer of the real head geometry, and the mixture of experts alone, against the reference; by
 //! the kernels and by the twin.
 #![allow(
     deprecated,
@@ -9,7 +9,7 @@ use std::fs;
 use std::ops::Range;
 
 use burn::tensor::TensorData;
-use burn_candle::Candle;
+use burn_candle::{Candle, CandleDevice};
 
 use super::*;
 use crate::checkpoint::{Bf16, Bytes, ExpertWeight, Experts, Layer, Linear, RopeScaling};
@@ -220,7 +220,7 @@ fn the_kernels_compute_a_layer_as_the_reference_does() {
 fn the_twin_computes_a_layer_as_the_reference_does() {
     for (golden, layer_type) in LAYERS {
         one_layer(
-            &Twin::<Candle<f32, i64>>::new(Default::default()),
+            &Twin::<Candle<f32, i64>>::new(CandleDevice::Cpu),
             golden,
             layer_type,
         );
@@ -231,7 +231,7 @@ fn the_twin_computes_a_layer_as_the_reference_does() {
 #[should_panic(expected = "attention[")]
 fn a_sliding_layer_without_its_window_is_found_out() {
     one_layer(
-        &Twin::<Candle<f32, i64>>::new(Default::default()),
+        &Twin::<Candle<f32, i64>>::new(CandleDevice::Cpu),
         "layer_sliding",
         LayerType::Full,
     );

@@ -4,12 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn sampler(sampling: Sampling) -> Sampler {
-    Sampler::new(Sampling {
-        seed: Some(7),
-        ..sampling
-    })
-    .unwrap()
+fn sampler(mut sampling: Sampling) -> Sampler {
+    sampling.seed = Some(7);
+    Sampler::new(sampling).unwrap()
 }
 
 /// How often each id comes in `draws` draws.
