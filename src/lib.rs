@@ -21,4 +21,7 @@ pub mod engine;
 pub mod harmony;
 pub mod hub;
 pub mod session;
+pub mod settings;
+pub mod store;
 pub mod tokenizer;
+pub mod tui;
