@@ -7,6 +7,7 @@
 pub mod memory;
 mod model;
 mod repetition;
+mod replay;
 mod turn;
 
 use crate::engine;
@@ -36,6 +37,14 @@ pub enum Error {
     /// The engine refused or failed.
     #[error(transparent)]
     Engine(#[from] engine::Error),
+    /// A recording cannot be played.
+    #[error("line {line} of the recording: {reason}")]
+    Recording {
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
 }
 
 /// What happens during a turn or a completion.

@@ -6,8 +6,246 @@
 
 pub mod app;
 pub mod editor;
+mod effects;
 pub mod event;
+mod input;
 pub mod markdown;
+mod pace;
+mod panics;
+mod signals;
+mod terminal;
 pub mod text;
 pub mod theme;
 pub mod view;
+mod worker;
+
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::time::{Duration, Instant};
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::settings::Settings;
+use app::App;
+use effects::Effects;
+use event::{Msg, Opened, WorkerEvent};
+use input::Input;
+use pace::Pace;
+use signals::{Signal, Signals};
+use terminal::Screen;
+
+pub use effects::journal::Journal;
+pub use worker::{LoadError, Loader, OnProgress};
+
+/// How long a turn that was asked to stop is waited for when the chat is left.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why there can be no chat.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A person must be able to type and to see.
+    #[error("a chat needs a terminal, and {stream} is none")]
+    NoTerminal {
+        /// `standard input` or `standard output`
+        stream: &'static str,
+    },
+    /// The terminal, or the system, refused something.
+    #[error("the terminal cannot be used: {0}")]
+    Terminal(#[from] io::Error),
+}
+
+/// A part that is to panic, for the tests of what happens then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The worker, in its first turn.
+    Worker,
+    /// The drawing, after the first key.
+    Draw,
+}
+
+/// What a chat begins with.
+pub struct Start {
+    /// What was decided.
+    pub settings: Settings,
+    /// A saved session to go on with.
+    pub opened: Option<Opened>,
+    /// Loads models.
+    pub loader: Loader,
+    /// Where conversations are kept.
+    pub journal: Journal,
+    /// For the tests.
+    pub fault: Option<Fault>,
+}
+
+/// What reaches the main thread.
+#[derive(Debug)]
+enum Incoming {
+    Msg(Msg),
+    Signal(Signal),
+    /// The terminal cannot be read any more.
+    InputLost(io::Error),
+}
+
+/// Runs a chat to its end and gives the exit code. Nothing else may read or write the terminal meanwhile.
+///
+/// # Errors
+/// [`Error`]; the terminal is as it was before.
+pub fn run(start: Start) -> Result<u8, Error> {
+    let mut screen = Screen::enter(start.settings.mouse)?;
+    let _panics = panics::install();
+    let (events, incoming) = channel();
+    let _signals = Signals::listen(events.clone())?;
+    let fault = start.fault;
+    let commands = worker::start(start.loader, events.clone(), fault == Some(Fault::Worker))?;
+    let (app, first) = App::new(start.settings, start.opened, screen.size()?, Instant::now());
+    let mut chat = Chat {
+        app,
+        effects: Effects::new(commands, events.clone(), start.journal),
+        pace: Pace::default(),
+        fault: fault.filter(|fault| *fault == Fault::Draw),
+        keys: 0,
+    };
+    for effect in first {
+        chat.effects.perform(effect, &mut screen, None)?;
+    }
+    // The first picture comes before the question that a terminal may take its time to answer.
+    chat.draw(&mut screen)?;
+    screen.ask_for_keyboard();
+    let input = Input::start(events)?;
+    let code = chat.run(&incoming, &mut screen, &input);
+    chat.finish(&incoming);
+    terminal::leave()?;
+    code
+}
+
+/// The state and what moves it.
+struct Chat {
+    app: App,
+    effects: Effects,
+    pace: Pace,
+    fault: Option<Fault>,
+    keys: usize,
+}
+
+impl Chat {
+    /// Goes on until something asks to leave; the exit code.
+    fn run(
+        &mut self,
+        incoming: &Receiver<Incoming>,
+        screen: &mut Screen,
+        input: &Input,
+    ) -> Result<u8, Error> {
+        loop {
+            let wait = self.pace.wait(Instant::now(), self.app.is_animated());
+            let first = match wait {
+                None => incoming.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(wait) => incoming.recv_timeout(wait),
+            };
+            let mut next = match first {
+                Ok(first) => Some(first),
+                Err(RecvTimeoutError::Timeout) => None,
+                // Impossible while the effects hold a sender.
+                Err(RecvTimeoutError::Disconnected) => return Ok(0),
+            };
+            while let Some(message) = next {
+                self.take(message, screen, input)?;
+                if let Some(code) = self.effects.quit {
+                    return Ok(code);
+                }
+                next = match incoming.try_recv() {
+                    // A flood must not keep the picture waiting.
+                    _ if self.pace.is_due(Instant::now()) => None,
+                    Ok(message) => Some(message),
+                    Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
+                };
+            }
+            let now = Instant::now();
+            if self.app.is_animated() && self.pace.ticks(now) {
+                self.update(Msg::Tick(now), screen, input)?;
+            }
+            if self.pace.is_due(now) {
+                self.draw(screen)?;
+            }
+        }
+    }
+
+    fn take(
+        &mut self,
+        incoming: Incoming,
+        screen: &mut Screen,
+        input: &Input,
+    ) -> Result<(), Error> {
+        match incoming {
+            Incoming::Msg(message) => self.update(message, screen, input),
+            Incoming::Signal(Signal::End(code)) => {
+                self.effects.quit = Some(code);
+                Ok(())
+            }
+            Incoming::Signal(Signal::Interrupt) => {
+                let key = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+                self.update(Msg::Key(key), screen, input)
+            }
+            Incoming::Signal(Signal::Continue) => {
+                screen.resume()?;
+                self.pace.changed();
+                Ok(())
+            }
+            Incoming::InputLost(error) => Err(error.into()),
+        }
+    }
+
+    fn update(&mut self, message: Msg, screen: &mut Screen, input: &Input) -> Result<(), Error> {
+        if matches!(message, Msg::Key(_)) {
+            self.keys += 1;
+        }
+        self.note(&message);
+        for effect in self.app.update(message) {
+            self.effects.perform(effect, screen, Some(input))?;
+        }
+        self.pace.changed();
+        Ok(())
+    }
+
+    fn note(&mut self, message: &Msg) {
+        if matches!(message, Msg::Worker(WorkerEvent::Finished { .. })) {
+            self.effects.finished();
+        }
+    }
+
+    fn draw(&mut self, screen: &mut Screen) -> io::Result<()> {
+        let (app, breaks) = (&self.app, self.fault.is_some() && self.keys > 0);
+        screen.draw(|frame| {
+            #[allow(clippy::panic)] // What the hidden flag asks for.
+            if breaks {
+                panic!("asked for with --debug-panic");
+            }
+            view::draw(app, frame);
+        })?;
+        self.pace.drawn(Instant::now());
+        Ok(())
+    }
+
+    /// Stops the turn under way and saves what it made, if that takes no longer than [`PATIENCE`].
+    fn finish(&mut self, incoming: &Receiver<Incoming>) {
+        if !self.effects.stop() {
+            return;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(next) = incoming.recv_timeout(left) else {
+                return;
+            };
+            let Incoming::Msg(message @ Msg::Worker(_)) = next else {
+                continue;
+            };
+            let finished = matches!(&message, Msg::Worker(WorkerEvent::Finished { .. }));
+            for effect in self.app.update(message) {
+                self.effects.save(effect);
+            }
+            if finished {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Carries out what the state asks for.
+
+pub mod clipboard;
+mod editor;
+mod files;
+pub mod journal;
+
+use std::io;
+use std::sync::mpsc::Sender;
+
+use super::Incoming;
+use super::event::{Command, Effect, Msg};
+use super::input::Input;
+use super::signals;
+use super::terminal::{self, Screen};
+use crate::session::Cancel;
+use journal::Journal;
+
+/// What effects work on.
+pub struct Effects {
+    pub commands: Sender<Command>,
+    pub events: Sender<Incoming>,
+    pub journal: Journal,
+    /// Of the last turn that was sent.
+    cancel: Option<Cancel>,
+    /// The exit code, once the chat is to be left.
+    pub quit: Option<u8>,
+}
+
+impl Effects {
+    pub fn new(commands: Sender<Command>, events: Sender<Incoming>, journal: Journal) -> Self {
+        Self {
+            commands,
+            events,
+            journal,
+            cancel: None,
+            quit: None,
+        }
+    }
+
+    /// Carries out one effect. `input` is there once the terminal is read.
+    ///
+    /// # Errors
+    /// When the terminal cannot be given back or taken again.
+    pub fn perform(
+        &mut self,
+        effect: Effect,
+        screen: &mut Screen,
+        input: Option<&Input>,
+    ) -> io::Result<()> {
+        match effect {
+            Effect::Send(command) => self.send(command),
+            Effect::Cancel(cancel) => cancel.cancel(),
+            Effect::Copy(text) => clipboard::copy(&text, &self.events)?,
+            Effect::Edit(text) => {
+                let edited = lent(screen, input, || editor::edit(&text))?;
+                self.answer(Msg::Edited(edited));
+            }
+            Effect::ReadFile(path) => {
+                let result = files::read(&path);
+                self.answer(Msg::FileRead { path, result });
+            }
+            Effect::Export { path, content } => {
+                self.answer(files::export(&path, &content).map_or_else(Msg::Problem, Msg::Done));
+            }
+            Effect::Suspend => {
+                lent(screen, input, signals::suspend)??;
+            }
+            Effect::Repaint => screen.repaint()?,
+            Effect::Quit(code) => self.quit = Some(code),
+            other => {
+                for message in self.journal.perform(other) {
+                    self.answer(message);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out only what concerns the saved session: the chat is being left.
+    pub fn save(&mut self, effect: Effect) {
+        if matches!(effect, Effect::Save(_) | Effect::NewSession) {
+            // Nobody is left to be told.
+            let _ = self.journal.perform(effect);
+        }
+    }
+
+    /// Asks the turn under way to stop; whether there was one.
+    pub fn stop(&self) -> bool {
+        self.cancel
+            .as_ref()
+            .inspect(|cancel| cancel.cancel())
+            .is_some()
+    }
+
+    /// The turn under way is over.
+    pub fn finished(&mut self) {
+        self.cancel = None;
+    }
+
+    fn send(&mut self, command: Command) {
+        if let Command::Turn { cancel, .. } = &command {
+            self.cancel = Some(cancel.clone());
+        }
+        if self.commands.send(command).is_err() {
+            self.answer(Msg::Problem("the worker has ended: start again".to_owned()));
+        }
+    }
+
+    fn answer(&self, message: Msg) {
+        // The receiver is the loop that called.
+        let _ = self.events.send(Incoming::Msg(message));
+    }
+}
+
+/// Runs `work` while the terminal is as it was before the chat.
+fn lent<T>(screen: &mut Screen, input: Option<&Input>, work: impl FnOnce() -> T) -> io::Result<T> {
+    let borrow = || {
+        terminal::leave()?;
+        let result = work();
+        screen.resume()?;
+        Ok(result)
+    };
+    match input {
+        Some(input) => input.paused(borrow),
+        None => borrow(),
+    }
+}

@@ -1,0 +1,162 @@
+//! The screen: taken, given back whatever happens, taken again.
+
+use std::io::{self, IsTerminal, Stdout, Write};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crossterm::cursor::Show;
+use crossterm::event::{
+    DisableBracketedPaste, EnableBracketedPaste, KeyboardEnhancementFlags,
+    PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
+};
+use crossterm::style::Print;
+use crossterm::terminal::{
+    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    disable_raw_mode, enable_raw_mode,
+};
+use crossterm::{execute, queue};
+use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
+use ratatui::{Frame, Terminal};
+
+use super::Error;
+
+/// A state of the terminal that is to be undone; its bit in [`ON`].
+type Mode = u8;
+const RAW: Mode = 1;
+const ALTERNATE: Mode = 2;
+const PASTE: Mode = 4;
+const MOUSE: Mode = 8;
+const KEYBOARD: Mode = 16;
+
+/// What is on now. Of the process, as the terminal is: the panic hook and a signal have no other way to it.
+static ON: AtomicU8 = AtomicU8::new(0);
+
+/// Buttons and wheel, in the form that counts beyond column 223. Movements, which crossterm's own
+/// command asks for too, would be nothing but noise.
+const MOUSE_ON: &str = "\x1b[?1000h\x1b[?1006h";
+const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1000l";
+
+/// The terminal while the chat has it.
+#[derive(Debug)]
+pub struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+    mouse: bool,
+    /// Shift-Enter can be told from Enter, if the terminal said so.
+    keyboard: bool,
+}
+
+impl Screen {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// [`Error::NoTerminal`] when standard input or output is something else, [`Error::Terminal`] when it
+    /// refuses; it is then as it was.
+    pub fn enter(mouse: bool) -> Result<Self, Error> {
+        for (stream, is_terminal) in [
+            ("standard input", io::stdin().is_terminal()),
+            ("standard output", io::stdout().is_terminal()),
+        ] {
+            if !is_terminal {
+                return Err(Error::NoTerminal { stream });
+            }
+        }
+        let mut screen = Self {
+            terminal: Terminal::new(CrosstermBackend::new(io::stdout()))?,
+            mouse,
+            keyboard: false,
+        };
+        screen.resume()?;
+        Ok(screen)
+    }
+
+    /// Asks the terminal whether it tells Shift-Enter from Enter and, if so, makes it do it. The answer comes
+    /// over standard input, so nobody else may be reading there; a terminal that knows no answer costs two
+    /// seconds.
+    pub fn ask_for_keyboard(&mut self) {
+        self.keyboard = crossterm::terminal::supports_keyboard_enhancement().unwrap_or(false);
+        if self.keyboard {
+            // Without it Ctrl-J still breaks a line.
+            let _ = enter_keyboard();
+        }
+    }
+
+    /// Takes the terminal again after [`leave`].
+    pub fn resume(&mut self) -> io::Result<()> {
+        enable_raw_mode()?;
+        ON.fetch_or(RAW, Ordering::SeqCst);
+        let mut out = io::stdout();
+        execute!(out, EnterAlternateScreen)?;
+        ON.fetch_or(ALTERNATE, Ordering::SeqCst);
+        execute!(out, EnableBracketedPaste)?;
+        ON.fetch_or(PASTE, Ordering::SeqCst);
+        if self.mouse {
+            execute!(out, Print(MOUSE_ON))?;
+            ON.fetch_or(MOUSE, Ordering::SeqCst);
+        }
+        if self.keyboard {
+            enter_keyboard()?;
+        }
+        self.repaint()
+    }
+
+    /// Columns and rows.
+    pub fn size(&self) -> io::Result<(u16, u16)> {
+        self.terminal.size().map(|size| (size.width, size.height))
+    }
+
+    /// The next drawing writes every cell. `Terminal::clear` would ask for the cursor's position and wait
+    /// for an answer that the input thread takes away.
+    pub fn repaint(&mut self) -> io::Result<()> {
+        let (width, height) = self.size()?;
+        self.terminal.resize(Rect::new(0, 0, width, height))
+    }
+
+    /// Draws what has changed, at once for terminals that can.
+    pub fn draw(&mut self, render: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        queue!(io::stdout(), BeginSynchronizedUpdate)?;
+        let drawn = self.terminal.draw(render).map(|_| ());
+        execute!(io::stdout(), EndSynchronizedUpdate)?;
+        drawn
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // There is nothing left to try.
+        let _ = leave();
+    }
+}
+
+fn enter_keyboard() -> io::Result<()> {
+    let flags = KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES;
+    execute!(io::stdout(), PushKeyboardEnhancementFlags(flags))?;
+    ON.fetch_or(KEYBOARD, Ordering::SeqCst);
+    Ok(())
+}
+
+/// Gives the terminal back as it was. May be called at any time, from any thread, and again.
+///
+/// # Errors
+/// The first that came; the rest is undone all the same.
+pub fn leave() -> io::Result<()> {
+    let on = ON.swap(0, Ordering::SeqCst);
+    let mut out = io::stdout();
+    let mut first = Ok(());
+    let mut undo = |mode: Mode, undone: &mut dyn FnMut() -> io::Result<()>| {
+        if on & mode != 0
+            && let Err(error) = undone()
+            && first.is_ok()
+        {
+            first = Err(error);
+        }
+    };
+    undo(KEYBOARD, &mut || execute!(out, PopKeyboardEnhancementFlags));
+    undo(MOUSE, &mut || execute!(out, Print(MOUSE_OFF)));
+    undo(PASTE, &mut || execute!(out, DisableBracketedPaste));
+    undo(ALTERNATE, &mut || {
+        execute!(out, EndSynchronizedUpdate, Show, LeaveAlternateScreen)
+    });
+    undo(RAW, &mut disable_raw_mode);
+    let flushed = out.flush();
+    first.and(flushed)
+}

@@ -1,0 +1,182 @@
+//! The worker: the thread that owns the model.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use super::event::{Command, ModelInfo, Outcome, TurnId, WorkerEvent};
+use super::{Incoming, panics};
+use crate::session::{self, Cancel, ChatSession, Message, Model, Setup, TurnOptions};
+use crate::tui::event::Msg;
+
+/// Between two reports of a load's progress.
+const REPORT: Duration = Duration::from_millis(50);
+
+/// Why a model cannot be loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadError {
+    /// What went wrong.
+    pub message: String,
+    /// The way out, if there is one.
+    pub hint: Option<String>,
+}
+
+/// Told how far a load is: what is being done, bytes done, bytes in all (0 where unknown).
+pub type OnProgress<'a> = dyn FnMut(&str, u64, u64) + 'a;
+
+/// Loads a model by its `--model` name.
+pub type Loader =
+    Box<dyn FnMut(&str, &mut OnProgress<'_>) -> Result<(Model, ModelInfo), LoadError> + Send>;
+
+/// Starts the worker; it ends when the channel that is given back is dropped. With `panics` set it does so
+/// in the middle of its first turn, for the tests.
+pub fn start(
+    loader: Loader,
+    events: Sender<Incoming>,
+    panics: bool,
+) -> std::io::Result<Sender<Command>> {
+    let (commands, receiver) = channel();
+    let worker = Worker {
+        loader,
+        events,
+        session: None,
+        name: None,
+        panics,
+    };
+    std::thread::Builder::new()
+        .name("worker".to_owned())
+        .spawn(move || worker.run(&receiver))?;
+    Ok(commands)
+}
+
+struct Worker {
+    loader: Loader,
+    events: Sender<Incoming>,
+    session: Option<ChatSession>,
+    /// Of the model in `session`.
+    name: Option<String>,
+    panics: bool,
+}
+
+impl Worker {
+    fn run(mut self, commands: &Receiver<Command>) {
+        for command in commands {
+            match command {
+                Command::Load { model } => self.load(&model),
+                Command::Turn {
+                    turn,
+                    setup,
+                    history,
+                    options,
+                    cancel,
+                } => self.turn(turn, setup, history, &options, &cancel),
+            }
+        }
+    }
+
+    /// The chat that would listen has left when this fails, and the channel of commands ends next.
+    fn say(&self, event: WorkerEvent) {
+        let _ = self.events.send(Incoming::Msg(Msg::Worker(event)));
+    }
+
+    /// The model before stays until the new one is there: its weights are a map of files, which the system
+    /// takes back when memory is short.
+    fn load(&mut self, name: &str) {
+        let events = self.events.clone();
+        let mut last: Option<(Instant, String)> = None;
+        let mut progress = |what: &str, done: u64, total: u64| {
+            let now = Instant::now();
+            let news = last.as_ref().is_none_or(|(at, before)| {
+                before != what || now.duration_since(*at) >= REPORT || done == total
+            });
+            if news {
+                last = Some((now, what.to_owned()));
+                let what = what.to_owned();
+                let event = WorkerEvent::Loading { what, done, total };
+                let _ = events.send(Incoming::Msg(Msg::Worker(event)));
+            }
+        };
+        let loader = &mut self.loader;
+        let loaded = catch_unwind(AssertUnwindSafe(|| loader(name, &mut progress))).unwrap_or_else(
+            |panic| {
+                Err(LoadError {
+                    message: said(&*panic),
+                    hint: None,
+                })
+            },
+        );
+        match loaded {
+            Ok((model, info)) => {
+                self.session = Some(ChatSession::new(model, Setup::default()));
+                self.name = Some(name.to_owned());
+                self.say(WorkerEvent::Ready(info));
+            }
+            Err(LoadError { message, hint }) => {
+                self.say(WorkerEvent::LoadFailed { message, hint });
+            }
+        }
+    }
+
+    fn turn(
+        &mut self,
+        turn: TurnId,
+        setup: Setup,
+        history: Vec<Message>,
+        options: &TurnOptions,
+        cancel: &Cancel,
+    ) {
+        let Some(session) = &mut self.session else {
+            return self.say(WorkerEvent::Finished {
+                turn,
+                outcome: Err("no model is loaded".to_owned()),
+            });
+        };
+        session.setup = setup;
+        session.history = history;
+        let events = self.events.clone();
+        let panics = &mut self.panics;
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            session.turn(options, cancel, &mut |event| {
+                #[allow(clippy::panic)] // What the hidden flag asks for.
+                if matches!(event, session::Event::Token(_)) && std::mem::take(panics) {
+                    panic!("asked for with --debug-panic");
+                }
+                let event = WorkerEvent::Turn { turn, event };
+                let _ = events.send(Incoming::Msg(Msg::Worker(event)));
+            })
+        }));
+        let (outcome, broken) = match made {
+            Ok(Ok(made)) => (
+                Ok(Outcome {
+                    messages: made.messages,
+                    finish: made.finish,
+                    stats: made.stats,
+                }),
+                false,
+            ),
+            Ok(Err(error)) => (Err(error.to_string()), false),
+            Err(panic) => (Err(said(&*panic)), true),
+        };
+        self.say(WorkerEvent::Finished { turn, outcome });
+        if broken {
+            // What the cache holds now is anybody's guess.
+            self.session = None;
+            if let Some(name) = self.name.take() {
+                self.load(&name);
+            }
+        }
+    }
+}
+
+/// What a panic says: the hook's text, which has the place, or the bare message.
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panics::take().or_else(|| {
+        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+        text.or_else(|| panic.downcast_ref::<String>().cloned())
+    });
+    format!(
+        "this is a fault of the program: {}",
+        text.unwrap_or_else(|| "it gave no reason".to_owned())
+    )
+}
