@@ -1,6 +1,7 @@
 //! The command line: parses, runs, prints one error.
 
 mod args;
+mod chat;
 mod error;
 mod info;
 mod interrupt;
@@ -54,6 +55,7 @@ impl Exit {
 
 const AFTER_HELP: &str = "\
 Examples:
+  gptoss chat --model tiny                                   talk to the built-in toy, at once
   gptoss run --model tiny 'What is the capital of France?'   the built-in toy, runs at once
   gptoss pull 20b                                            fetch gpt-oss-20b (13.8 GB)
   gptoss run 'Why is the sky blue?'                          ask it
@@ -61,7 +63,7 @@ Examples:
   gptoss info --model 20b --context 32768                    what it needs; does it fit here
 
 Exit codes: 0 done, 1 failed, 2 wrong command line, 3 the model ended without an answer,
-130 Ctrl-C, 143 SIGTERM";
+129 SIGHUP, 130 Ctrl-C, 143 SIGTERM";
 
 /// OpenAI's gpt-oss in the terminal, from the published checkpoint
 #[derive(Debug, Parser)]
@@ -74,6 +76,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Talk, in the terminal
+    Chat(Box<chat::Args>),
     /// Answer one prompt
     Run(Box<args::Run>),
     /// Show what a checkpoint holds, what it needs, and whether it fits here
@@ -94,15 +98,17 @@ enum Command {
 
 /// Parses the command line, runs the command and prints its error, if there is one.
 pub fn main() -> ExitCode {
-    let exit = match execute(Cli::parse().command) {
-        Ok(exit) => exit,
-        Err(error) => error::report(&error, Style::of_stderr()),
+    let code = match execute(Cli::parse().command) {
+        Ok(code) => code,
+        Err(error) => error::report(&error, Style::of_stderr()).code(),
     };
-    ExitCode::from(exit.code())
+    ExitCode::from(code)
 }
 
-fn execute(command: Command) -> anyhow::Result<Exit> {
-    match command {
+/// Runs a command and gives the exit code.
+fn execute(command: Command) -> anyhow::Result<u8> {
+    let exit = match command {
+        Command::Chat(args) => return chat::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Info(args) => print(&info::run(&args)?),
         Command::Pull(args) => pull::run(&args).map(|()| Exit::Success),
@@ -112,7 +118,8 @@ fn execute(command: Command) -> anyhow::Result<Exit> {
             print(&script)
         }
         Command::Man { command } => print(&manual(command.as_deref())?),
-    }
+    };
+    exit.map(Exit::code)
 }
 
 /// The manual page, in roff.
@@ -173,7 +180,7 @@ mod tests {
             assert!(page.contains(".SH NAME"), "{page}");
         }
         assert!(manual(None).is_ok());
-        let error = manual(Some("chat")).unwrap_err();
-        assert_eq!(error.to_string(), "`chat` is not a command");
+        let error = manual(Some("talk")).unwrap_err();
+        assert_eq!(error.to_string(), "`talk` is not a command");
     }
 }

@@ -35,7 +35,8 @@ use signals::{Signal, Signals};
 use terminal::Screen;
 
 pub use effects::journal::Journal;
-pub use worker::{LoadError, Loader, OnProgress};
+pub use terminal::check as check_terminal;
+pub use worker::{LoadError, Loaded, Loader, OnProgress};
 
 /// How long a turn that was asked to stop is waited for when the chat is left.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -44,11 +45,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A person must be able to type and to see.
-    #[error("a chat needs a terminal, and {stream} is none")]
-    NoTerminal {
-        /// `standard input` or `standard output`
-        stream: &'static str,
-    },
+    #[error("a chat needs a terminal, and {0}")]
+    NoTerminal(&'static str),
     /// The terminal, or the system, refused something.
     #[error("the terminal cannot be used: {0}")]
     Terminal(#[from] io::Error),
@@ -73,6 +71,8 @@ pub struct Start {
     pub loader: Loader,
     /// Where conversations are kept.
     pub journal: Journal,
+    /// `YYYY-MM-DD`, what models are told.
+    pub date: Option<String>,
     /// For the tests.
     pub fault: Option<Fault>,
 }
@@ -100,7 +100,7 @@ pub fn run(start: Start) -> Result<u8, Error> {
     let (app, first) = App::new(start.settings, start.opened, screen.size()?, Instant::now());
     let mut chat = Chat {
         app,
-        effects: Effects::new(commands, events.clone(), start.journal),
+        effects: Effects::new(commands, events.clone(), start.journal, start.date),
         pace: Pace::default(),
         fault: fault.filter(|fault| *fault == Fault::Draw),
         keys: 0,

@@ -49,6 +49,12 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// The message, and the hint if there is one, for where they are shown apart.
+pub fn parts(error: &anyhow::Error) -> (String, Option<String>) {
+    let hint = failure(error).map(|failure| failure.hint.clone());
+    (format!("{error:#}"), hint.filter(|hint| !hint.is_empty()))
+}
+
 /// `error: ...`, and the hint after a blank line.
 fn render(error: &anyhow::Error, style: Style) -> String {
     let message = format!("{error:#}");

@@ -65,22 +65,42 @@ fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
+/// Where a model is, or what is to be done first.
+#[derive(Debug)]
+pub enum Found {
+    /// In this directory.
+    Here(PathBuf),
+    /// To be fetched, as the user agreed.
+    ToFetch(Plan),
+}
+
 /// The directory of `model`, fetching it first if the user says so.
+///
+/// # Errors
+/// Those of [`find`] and [`Hub::fetch`].
+pub fn ensure(model: &ModelRef, hub: &Hub, interactive: bool) -> Result<PathBuf> {
+    match find(model, hub, interactive)? {
+        Found::Here(directory) => Ok(directory),
+        Found::ToFetch(plan) => fetch(hub, &plan),
+    }
+}
+
+/// Looks for `model`.
 ///
 /// A model that is not here is asked about if `interactive` is set and standard input and standard error
 /// are terminals. [`ModelRef::Tiny`] has no directory and is an error; so is a path that leads to none.
 ///
 /// # Errors
-/// What is missing, where it was looked for and what to do about it; those of [`Hub::download`].
-pub fn ensure(model: &ModelRef, hub: &Hub, interactive: bool) -> Result<PathBuf> {
+/// What is missing, where it was looked for and what to do about it; those of [`Hub::plan`].
+pub fn find(model: &ModelRef, hub: &Hub, interactive: bool) -> Result<Found> {
     let (id, revision) = match model {
         ModelRef::Tiny => bail!("`tiny` is part of the program and in no directory"),
-        ModelRef::Directory(path) => return directory(path.clone()),
+        ModelRef::Directory(path) => return directory(path.clone()).map(Found::Here),
         ModelRef::Repo { id, revision } => (id.as_str(), revision.as_deref()),
     };
     let located = hub.locate(id, revision)?;
     if let Located::Complete(snapshot) = located {
-        return Ok(snapshot);
+        return Ok(Found::Here(snapshot));
     }
     let may_ask = interactive && io::stdin().is_terminal() && io::stderr().is_terminal();
     if !may_ask || hub.is_offline() {
@@ -92,7 +112,7 @@ pub fn ensure(model: &ModelRef, hub: &Hub, interactive: bool) -> Result<PathBuf>
     if plan.fits() && !agrees(model, &plan)? {
         bail!(absent(model, hub, id, &located));
     }
-    fetch(hub, &plan)
+    Ok(Found::ToFetch(plan))
 }
 
 fn directory(path: PathBuf) -> Result<PathBuf> {

@@ -21,6 +21,8 @@ pub struct Effects {
     pub commands: Sender<Command>,
     pub events: Sender<Incoming>,
     pub journal: Journal,
+    /// What models are told where the state says nothing.
+    date: Option<String>,
     /// Of the last turn that was sent.
     cancel: Option<Cancel>,
     /// The exit code, once the chat is to be left.
@@ -28,11 +30,17 @@ pub struct Effects {
 }
 
 impl Effects {
-    pub fn new(commands: Sender<Command>, events: Sender<Incoming>, journal: Journal) -> Self {
+    pub fn new(
+        commands: Sender<Command>,
+        events: Sender<Incoming>,
+        journal: Journal,
+        date: Option<String>,
+    ) -> Self {
         Self {
             commands,
             events,
             journal,
+            date,
             cancel: None,
             quit: None,
         }
@@ -98,9 +106,12 @@ impl Effects {
         self.cancel = None;
     }
 
-    fn send(&mut self, command: Command) {
-        if let Command::Turn { cancel, .. } = &command {
+    fn send(&mut self, mut command: Command) {
+        if let Command::Turn { cancel, setup, .. } = &mut command {
             self.cancel = Some(cancel.clone());
+            if setup.date.is_none() {
+                setup.date.clone_from(&self.date);
+            }
         }
         if self.commands.send(command).is_err() {
             self.answer(Msg::Problem("the worker has ended: start again".to_owned()));

@@ -49,17 +49,9 @@ impl Screen {
     /// Takes the terminal.
     ///
     /// # Errors
-    /// [`Error::NoTerminal`] when standard input or output is something else, [`Error::Terminal`] when it
-    /// refuses; it is then as it was.
+    /// [`Error::NoTerminal`] as [`check`], [`Error::Terminal`] when it refuses; it is then as it was.
     pub fn enter(mouse: bool) -> Result<Self, Error> {
-        for (stream, is_terminal) in [
-            ("standard input", io::stdin().is_terminal()),
-            ("standard output", io::stdout().is_terminal()),
-        ] {
-            if !is_terminal {
-                return Err(Error::NoTerminal { stream });
-            }
-        }
+        check()?;
         let mut screen = Self {
             terminal: Terminal::new(CrosstermBackend::new(io::stdout()))?,
             mouse,
@@ -131,6 +123,25 @@ fn enter_keyboard() -> io::Result<()> {
     let flags = KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES;
     execute!(io::stdout(), PushKeyboardEnhancementFlags(flags))?;
     ON.fetch_or(KEYBOARD, Ordering::SeqCst);
+    Ok(())
+}
+
+/// Whether a person can type and see here.
+///
+/// # Errors
+/// [`Error::NoTerminal`]
+pub fn check() -> Result<(), Error> {
+    if !io::stdin().is_terminal() {
+        return Err(Error::NoTerminal("standard input is none"));
+    }
+    if !io::stdout().is_terminal() {
+        return Err(Error::NoTerminal("standard output is none"));
+    }
+    if std::env::var_os("TERM").is_some_and(|name| name == "dumb") {
+        return Err(Error::NoTerminal(
+            "this one cannot move its cursor (TERM is `dumb`)",
+        ));
+    }
     Ok(())
 }
 

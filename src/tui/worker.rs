@@ -25,9 +25,18 @@ pub struct LoadError {
 /// Told how far a load is: what is being done, bytes done, bytes in all (0 where unknown).
 pub type OnProgress<'a> = dyn FnMut(&str, u64, u64) + 'a;
 
+/// A model that is ready.
+pub struct Loaded {
+    /// The model.
+    pub model: Model,
+    /// For the screen.
+    pub info: ModelInfo,
+    /// What is worth saying about it, such as that memory is short.
+    pub warning: Option<String>,
+}
+
 /// Loads a model by its `--model` name.
-pub type Loader =
-    Box<dyn FnMut(&str, &mut OnProgress<'_>) -> Result<(Model, ModelInfo), LoadError> + Send>;
+pub type Loader = Box<dyn FnMut(&str, &mut OnProgress<'_>) -> Result<Loaded, LoadError> + Send>;
 
 /// Starts the worker; it ends when the channel that is given back is dropped. With `panics` set it does so
 /// in the middle of its first turn, for the tests.
@@ -107,10 +116,17 @@ impl Worker {
             },
         );
         match loaded {
-            Ok((model, info)) => {
+            Ok(Loaded {
+                model,
+                info,
+                warning,
+            }) => {
                 self.session = Some(ChatSession::new(model, Setup::default()));
                 self.name = Some(name.to_owned());
                 self.say(WorkerEvent::Ready(info));
+                if let Some(warning) = warning {
+                    let _ = self.events.send(Incoming::Msg(Msg::Problem(warning)));
+                }
             }
             Err(LoadError { message, hint }) => {
                 self.say(WorkerEvent::LoadFailed { message, hint });

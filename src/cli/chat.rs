@@ -1,0 +1,335 @@
+//! `gptoss chat`: settings, the saved session and the model, brought together for the terminal.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::ValueHint;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use super::args::{MachineArgs, ModelArgs, SamplingArgs};
+use super::error::{self, Failure};
+use super::prompt::Source;
+use super::pull::{self, Found};
+use super::{config, model};
+use crate::checkpoint::Checkpoint;
+use crate::hub::{Hub, ModelRef};
+use crate::session::memory::{Machine, Plan};
+use crate::session::{LoadOptions, Model, Reasoning};
+use crate::settings::{Given, Paths, Settings, ThemeName};
+use crate::store::{Error, Session, Store};
+use crate::tui::event::{ModelInfo, Opened};
+use crate::tui::{self, Fault, Journal, LoadError, Loaded, OnProgress, Start};
+
+const PROMPT: &str = "Prompt";
+const SESSIONS: &str = "Sessions";
+const SCREEN: &str = "Screen";
+
+const AFTER_HELP: &str = "\
+Everything else is in the chat: F1 or /help shows keys and commands. Conversations are saved as they go;
+`gptoss config` prints where, and what can be configured.";
+
+/// `gptoss chat`
+#[derive(clap::Args, Debug)]
+#[command(after_help = AFTER_HELP, args_override_self = true)]
+#[allow(clippy::struct_excessive_bools)] // Flags are flags.
+pub struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+
+    /// Instructions for the whole conversation: the system prompt
+    #[arg(long, value_name = "TEXT", conflicts_with = "system_file", help_heading = PROMPT)]
+    system: Option<String>,
+    /// Read the instructions from FILE
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = PROMPT)]
+    system_file: Option<PathBuf>,
+    /// How long to think: low, medium or high [default: medium]
+    #[arg(long, short, value_name = "LEVEL", help_heading = PROMPT)]
+    reasoning: Option<Reasoning>,
+    /// The date the model is told, YYYY-MM-DD [default: today]
+    #[arg(long, value_name = "DATE", hide = true)]
+    current_date: Option<jiff::civil::Date>,
+
+    /// Go on with the last conversation
+    #[arg(long = "continue", short = 'c', conflicts_with = "session", help_heading = SESSIONS)]
+    resume: bool,
+    /// Go on with the conversation of this title or id; the beginning of an id is enough
+    #[arg(long, short, value_name = "NAME", help_heading = SESSIONS)]
+    session: Option<String>,
+    /// Do not save this conversation
+    #[arg(long, help_heading = SESSIONS)]
+    no_save: bool,
+
+    #[command(flatten)]
+    sampling: SamplingArgs,
+
+    /// Colours [default: standard; plain where NO_COLOR is set]
+    #[arg(long, value_name = "THEME", help_heading = SCREEN, value_parser = themes())]
+    theme: Option<ThemeName>,
+    /// The mouse wheel scrolls; selecting text then needs Shift [default]
+    #[arg(long, overrides_with = "no_mouse", help_heading = SCREEN)]
+    mouse: bool,
+    /// Leave the mouse to the terminal
+    #[arg(long, overrides_with = "mouse", help_heading = SCREEN)]
+    no_mouse: bool,
+    /// Unfold the thinking
+    #[arg(long, help_heading = SCREEN)]
+    show_thinking: bool,
+
+    #[command(flatten)]
+    machine: MachineArgs,
+
+    /// Play a recorded stream of tokens instead of a model: lines of {"id": 1, "delay_ms": 20}, ids of `tiny`
+    #[arg(long, value_name = "FILE", hide = true)]
+    replay: Option<PathBuf>,
+    /// Let a part panic
+    #[arg(long, value_name = "PART", hide = true, value_parser = faults())]
+    debug_panic: Option<Fault>,
+}
+
+fn themes() -> impl TypedValueParser<Value = ThemeName> {
+    PossibleValuesParser::new(ThemeName::ALL.map(ThemeName::as_str)).map(|name| {
+        let named = |theme: &ThemeName| theme.as_str() == name;
+        ThemeName::ALL.into_iter().find(named).unwrap_or_default()
+    })
+}
+
+fn faults() -> impl TypedValueParser<Value = Fault> {
+    PossibleValuesParser::new(["worker", "draw"]).map(|name| match name.as_str() {
+        "worker" => Fault::Worker,
+        _ => Fault::Draw,
+    })
+}
+
+/// Runs `gptoss chat` and gives its exit code.
+///
+/// # Errors
+/// What is wrong with flags, configuration, the saved session or the terminal. A model that cannot be loaded
+/// is no error: the chat shows it and another one can be chosen.
+pub fn run(args: &Args) -> anyhow::Result<u8> {
+    tui::check_terminal().map_err(no_terminal)?;
+    let flags = args.given()?;
+    let mut settings = config::load(flags.clone())?.settings();
+    settings
+        .sampling
+        .validate()
+        .map_err(|error| Failure::usage(error.to_string(), ""))?;
+    let store = store(&settings)?;
+    let session = saved(args, store.as_ref())?;
+    let mut journal = Journal::new(store, settings.save);
+    let opened = session.map(|session| go_on(session, &flags, &mut settings, &mut journal));
+    let date = args
+        .current_date
+        .unwrap_or_else(|| jiff::Zoned::now().date());
+    let loader = args.loader(&settings)?;
+    tui::run(Start {
+        settings,
+        opened,
+        loader,
+        journal,
+        date: Some(date.to_string()),
+        fault: args.debug_panic,
+    })
+    .map_err(no_terminal)
+}
+
+fn no_terminal(error: tui::Error) -> anyhow::Error {
+    match error {
+        tui::Error::NoTerminal(_) => Failure::usage(
+            error.to_string(),
+            "`gptoss run` answers one prompt, in pipes and files too",
+        )
+        .into(),
+        tui::Error::Terminal(_) => error.into(),
+    }
+}
+
+impl Args {
+    /// What the flags say.
+    fn given(&self) -> anyhow::Result<Given> {
+        let own = Given {
+            system: match &self.system_file {
+                Some(path) => Some(instructions(path.clone())?),
+                None => self.system.clone(),
+            },
+            reasoning: self.reasoning,
+            theme: self.theme,
+            mouse: match (self.mouse, self.no_mouse) {
+                (true, _) => Some(true),
+                (false, true) => Some(false),
+                (false, false) => None,
+            },
+            save: self.no_save.then_some(false),
+            show_thinking: self.show_thinking.then_some(true),
+            ..Given::default()
+        };
+        Ok(own
+            .or(self.model.given())
+            .or(self.sampling.given())
+            .or(self.machine.given()))
+    }
+
+    /// What loads models while the chat runs. The first one may have to be fetched, and that is asked
+    /// before the chat takes the screen.
+    fn loader(&self, settings: &Settings) -> anyhow::Result<tui::Loader> {
+        if let Some(path) = &self.replay {
+            let recording = Source::from_path(path).raw_text()?;
+            return Ok(Box::new(move |name, _| {
+                replay(name, &recording).map_err(|error| failed(&error))
+            }));
+        }
+        let agreed = agreed(settings)?;
+        let (settings, options) = (settings.clone(), self.machine.load_options(settings));
+        Ok(Box::new(move |name, on_progress| {
+            let settings = Settings {
+                model: name.to_owned(),
+                ..settings.clone()
+            };
+            let may_fetch = agreed.as_deref() == Some(name);
+            load(&settings, &options, may_fetch, on_progress).map_err(|error| failed(&error))
+        }))
+    }
+}
+
+fn instructions(path: PathBuf) -> anyhow::Result<String> {
+    if path.as_os_str() == "-" {
+        return Err(Failure::usage(
+            "the instructions cannot be read from standard input, which is the keyboard here",
+            "give them as a file or as text",
+        )
+        .into());
+    }
+    Source::File(path)
+        .text()
+        .context("the instructions cannot be used")
+}
+
+/// Where conversations are. Nobody needs a place for them who does not save.
+fn store(settings: &Settings) -> anyhow::Result<Option<Store>> {
+    match Paths::from_env(|name| std::env::var_os(name)) {
+        Ok(paths) => Ok(Some(Store::open(paths.sessions()))),
+        Err(error) if settings.save => {
+            Err(Failure::new(error.to_string(), "or chat without saving: --no-save").into())
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+/// The saved session that the flags ask for.
+fn saved(args: &Args, store: Option<&Store>) -> anyhow::Result<Option<Session>> {
+    if !args.resume && args.session.is_none() {
+        return Ok(None);
+    }
+    let store = store.context("there is no place for saved conversations: set HOME")?;
+    let id = match &args.session {
+        Some(name) => store.find(name).map_err(|error| match error {
+            Error::NotFound(_) => Failure::new(
+                error.to_string(),
+                "`gptoss chat`, then /open, lists the saved conversations",
+            )
+            .into(),
+            error => anyhow::Error::from(error),
+        })?,
+        None => {
+            let latest = store.latest()?.ok_or_else(|| {
+                Failure::new(
+                    format!(
+                        "there is no saved conversation in `{}`",
+                        store.directory().display()
+                    ),
+                    "`gptoss chat` begins one",
+                )
+            })?;
+            latest.id
+        }
+    };
+    Ok(Some(store.load(&id)?))
+}
+
+/// Goes on with `session`: it says which model, level and instructions, unless a flag does.
+fn go_on(
+    session: Session,
+    flags: &Given,
+    settings: &mut Settings,
+    journal: &mut Journal,
+) -> Opened {
+    if let (None, Some(model)) = (&flags.model, &session.model) {
+        settings.model.clone_from(model);
+    }
+    let mut opened = journal.open(session);
+    if flags.system.is_some() {
+        opened.setup.instructions.clone_from(&settings.system);
+    }
+    if let Some(reasoning) = flags.reasoning {
+        opened.setup.reasoning = reasoning;
+    }
+    settings.system.clone_from(&opened.setup.instructions);
+    settings.reasoning = opened.setup.reasoning;
+    opened
+}
+
+/// The name of the model if it is not here and the user wants it fetched.
+fn agreed(settings: &Settings) -> anyhow::Result<Option<String>> {
+    let model = model::named(settings)?;
+    if !matches!(model, ModelRef::Repo { .. }) {
+        return Ok(None);
+    }
+    match pull::find(&model, &Hub::from_env()?, true)? {
+        Found::Here(_) => Ok(None),
+        Found::ToFetch(_) => Ok(Some(settings.model.clone())),
+    }
+}
+
+fn load(
+    settings: &Settings,
+    options: &LoadOptions,
+    may_fetch: bool,
+    on_progress: &mut OnProgress<'_>,
+) -> anyhow::Result<Loaded> {
+    if let ModelRef::Repo { id, revision } = model::named(settings)?
+        && may_fetch
+    {
+        Hub::from_env()?.download(&id, revision.as_deref(), &mut |progress| {
+            let what = format!("fetching {}", progress.file);
+            on_progress(&what, progress.done, progress.total);
+            ControlFlow::Continue(())
+        })?;
+    }
+    on_progress(&format!("loading {}", settings.model), 0, 0);
+    let checkpoint = model::open(settings, false)?;
+    let plan = Plan::new(
+        &checkpoint.config,
+        checkpoint.summary().weight_bytes(),
+        options.kv_type,
+        options.context.unwrap_or(0),
+    );
+    let warning = match Machine::here() {
+        Some(machine) => model::check_memory(&plan, machine)?,
+        None => None,
+    };
+    let model = Model::load(&checkpoint, options)?;
+    Ok(loaded(&settings.model, model, warning))
+}
+
+fn replay(name: &str, recording: &str) -> anyhow::Result<Loaded> {
+    let model = Model::replay(recording, &Checkpoint::tiny())?;
+    Ok(loaded(name, model, None))
+}
+
+fn loaded(name: &str, model: Model, warning: Option<String>) -> Loaded {
+    Loaded {
+        info: ModelInfo {
+            name: name.to_owned(),
+            device: model.device(),
+            context: model.context(),
+            load_time: model.load_time(),
+        },
+        model,
+        warning,
+    }
+}
+
+fn failed(error: &anyhow::Error) -> LoadError {
+    let (message, hint) = error::parts(error);
+    LoadError { message, hint }
+}
