@@ -1,7 +1,7 @@
 //! A conversation for people and for programs.
 
-use std::borrow::Cow;
 use serde::Serialize;
+use std::borrow::Cow;
 
 use super::record::{Line, VERSION};
 use super::tree::{Entry, Tree, TurnRecord};
