@@ -2,6 +2,7 @@
 
 mod args;
 mod chat;
+mod config;
 mod error;
 mod info;
 mod interrupt;
@@ -84,6 +85,8 @@ enum Command {
     Info(args::Info),
     /// Fetch a model into the Hugging Face cache
     Pull(pull::Args),
+    /// Print the commented default configuration, and where files are
+    Config(config::Config),
     /// Print the completion script of a shell
     Completions {
         /// The shell
@@ -111,6 +114,7 @@ fn execute(command: Command) -> anyhow::Result<u8> {
         Command::Chat(args) => return chat::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Info(args) => print(&info::run(&args)?),
+        Command::Config(args) => print(&config::run(&args)?),
         Command::Pull(args) => pull::run(&args).map(|()| Exit::Success),
         Command::Completions { shell } => {
             let mut script = Vec::new();

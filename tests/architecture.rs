@@ -92,6 +92,7 @@ const CRATES: &[(&str, &[&str])] = &[
         ],
     ),
     ("tokenizers", &["tokenizer"]),
+    ("toml", &["settings"]),
     ("ureq", &["hub"]),
 ];
 
