@@ -79,6 +79,7 @@ mod tests {
             }
         }
         assert_eq!(pictures, 63);
+        pace.drawn(at(1008));
         assert!(!pace.is_due(at(5000)));
     }
 
