@@ -5,8 +5,10 @@
 //! [effects](event::Effect) and does nothing else; drawing is a function of the state.
 
 pub mod app;
+pub mod commands;
 pub mod editor;
 pub mod event;
+pub mod keys;
 pub mod markdown;
 pub mod text;
 pub mod theme;
