@@ -1,6 +1,7 @@
 //! The command line: parses, runs, prints one error.
 
 mod args;
+mod config;
 mod error;
 mod info;
 mod interrupt;
@@ -80,6 +81,8 @@ enum Command {
     Info(args::Info),
     /// Fetch a model into the Hugging Face cache
     Pull(pull::Args),
+    /// Print the commented default configuration, and where files are
+    Config(config::Config),
     /// Print the completion script of a shell
     Completions {
         /// The shell
@@ -105,6 +108,7 @@ fn execute(command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Run(args) => run::run(&args),
         Command::Info(args) => print(&info::run(&args)?),
+        Command::Config(args) => print(&config::run(&args)?),
         Command::Pull(args) => pull::run(&args).map(|()| Exit::Success),
         Command::Completions { shell } => {
             let mut script = Vec::new();

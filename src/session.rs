@@ -9,6 +9,8 @@ mod model;
 mod repetition;
 mod turn;
 
+use serde::{Deserialize, Serialize};
+
 use crate::engine;
 use crate::harmony::{self, Conversation, DeveloperContent, Parser, SystemContent};
 use crate::tokenizer;
@@ -73,7 +75,8 @@ impl From<harmony::Event> for Event {
 }
 
 /// Why a turn ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Finish {
     /// The model said that it is done.
     Stop,

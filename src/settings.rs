@@ -1,6 +1,26 @@
 //! Flags, environment, configuration file, defaults: in this order.
+//!
+//! Every source gives a [`Given`] of what it says; [`gather`] lays them over one another, and
+//! [`Given::settings`] fills what nobody said with the defaults.
+
+mod file;
+mod given;
+mod paths;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use given::{Given, KEYS, variable};
+pub use paths::Paths;
 
 use crate::session::{KvType, Reasoning, Sampling};
+
+/// The commented configuration file that says what the defaults are.
+pub const DEFAULT_CONFIG: &str = include_str!("../assets/config.toml");
+
+/// The model where nobody names one.
+pub const DEFAULT_MODEL: &str = "20b";
 
 /// How the chat looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,6 +32,20 @@ pub enum ThemeName {
     HighContrast,
     /// No colour.
     Plain,
+}
+
+impl ThemeName {
+    /// All themes.
+    pub const ALL: [Self; 3] = [Self::Standard, Self::HighContrast, Self::Plain];
+
+    /// As flags and files have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Standard => "standard",
+            Self::HighContrast => "high-contrast",
+            Self::Plain => "plain",
+        }
+    }
 }
 
 /// What was decided.
@@ -34,3 +68,131 @@ pub struct Settings {
     /// Thinking is unfolded.
     pub show_thinking: bool,
 }
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            model: DEFAULT_MODEL.to_owned(),
+            system: None,
+            reasoning: Reasoning::default(),
+            sampling: Sampling::default(),
+            max_tokens: None,
+            context: None,
+            kv_type: KvType::default(),
+            threads: None,
+            theme: ThemeName::default(),
+            mouse: true,
+            save: true,
+            show_thinking: false,
+        }
+    }
+}
+
+/// Why the settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No directory to look in.
+    #[error("the home directory is not known: set HOME, or {variable}")]
+    Home {
+        /// The variable that does without a home.
+        variable: &'static str,
+    },
+    /// The file is there and cannot be read.
+    #[error("cannot read the configuration `{}`: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file says something that cannot be meant.
+    #[error("`{}`, line {line}: {problem}", path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong and what was expected.
+        problem: String,
+    },
+    /// A variable says something that cannot be meant.
+    #[error("the environment variable {name}: {problem}")]
+    Variable {
+        /// Its name.
+        name: String,
+        /// What is wrong and what was expected.
+        problem: String,
+    },
+}
+
+/// A configuration file.
+#[derive(Clone, Copy, Debug)]
+pub struct Config<'a> {
+    /// Its path, for errors.
+    pub path: &'a Path,
+    /// Its content.
+    pub text: &'a str,
+}
+
+/// What flags, environment and configuration file say together; the earlier ones win.
+///
+/// `NO_COLOR` asks for the plain theme, and only a flag says otherwise.
+///
+/// # Errors
+/// [`Error::Config`] and [`Error::Variable`].
+pub fn gather(
+    flags: Given,
+    env: impl Fn(&str) -> Option<OsString>,
+    config: Option<Config>,
+) -> Result<Given, Error> {
+    let file = config.map_or_else(|| Ok(Given::default()), file::read)?;
+    let no_color = Given {
+        theme: env("NO_COLOR")
+            .filter(|value| !value.is_empty())
+            .map(|_| ThemeName::Plain),
+        ..Given::default()
+    };
+    let environment = Given::from_env(&env)?;
+    Ok(flags.or(no_color).or(environment).or(file))
+}
+
+/// [`gather`], and the defaults for the rest.
+///
+/// # Errors
+/// As [`gather`].
+pub fn resolve(
+    flags: Given,
+    env: impl Fn(&str) -> Option<OsString>,
+    config: Option<Config>,
+) -> Result<Settings, Error> {
+    gather(flags, env, config).map(Given::settings)
+}
+
+/// [`gather`] with the environment of this process and the configuration file it names.
+///
+/// # Errors
+/// As [`gather`]; [`Error::Read`] where the file is there and cannot be read. A file that is not there
+/// says nothing, unless `GPTOSS_CONFIG` names it.
+pub fn load(flags: Given) -> Result<Given, Error> {
+    let env = |name: &str| std::env::var_os(name);
+    let Some(path) = Paths::config(&env) else {
+        return gather(flags, env, None);
+    };
+    match std::fs::read_to_string(&path) {
+        Ok(text) => gather(
+            flags,
+            env,
+            Some(Config {
+                path: &path,
+                text: &text,
+            }),
+        ),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !Paths::config_is_chosen(&env) => {
+            gather(flags, env, None)
+        }
+        Err(source) => Err(Error::Read { path, source }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,36 +1,32 @@
 //! Conversations on disk: a tree of what was said, as JSON lines.
+//!
+//! A session is one file. Its first line says the version, each further line is a [`Record`], written as a
+//! whole and flushed before anything else happens, so that a crash loses at most what is being written.
+//! Files are only ever appended to; what cannot be read is reported and left as it is.
 
+pub mod export;
+mod log;
+mod read;
+mod record;
 pub mod tree;
 
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+pub use log::Log;
+pub use record::{Record, VERSION};
 pub use tree::{Entry, NodeId, Tree, TurnRecord};
 
-/// One line of a session file.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Record {
-    /// Something was said.
-    Node {
-        /// Its id.
-        id: NodeId,
-        /// What it follows.
-        parent: Option<NodeId>,
-        /// What.
-        entry: Entry,
-    },
-    /// The conversation goes on from here.
-    Head(Option<NodeId>),
-    /// Its name.
-    Title(String),
-    /// System prompt and reasoning level from here on.
-    Setup {
-        /// The system prompt.
-        instructions: Option<String>,
-        /// `low`, `medium`, `high`
-        reasoning: crate::session::Reasoning,
-        /// As `--model` names it.
-        model: String,
-    },
+use crate::session::Reasoning;
+
+const ENDING: &str = "jsonl";
+
+/// A directory of saved sessions. It is made when the first session is.
+#[derive(Clone, Debug)]
+pub struct Store {
+    directory: PathBuf,
 }
 
 /// A saved session in a list.
@@ -47,3 +43,317 @@ pub struct Summary {
     /// Why it cannot be read, if it cannot.
     pub problem: Option<String>,
 }
+
+/// A saved session as it was opened.
+#[derive(Debug)]
+pub struct Session {
+    /// The file's name without its ending.
+    pub id: String,
+    /// Its name, if it was given one.
+    pub title: Option<String>,
+    /// What was said, with all branches.
+    pub tree: Tree,
+    /// The system prompt that was last in use.
+    pub instructions: Option<String>,
+    /// The reasoning level that was last in use.
+    pub reasoning: Reasoning,
+    /// The model that was last in use, as `--model` names it; `None` where the file does not say.
+    pub model: Option<String>,
+    /// Where what follows is written.
+    pub log: Log,
+    /// Damage that was passed over.
+    pub warning: Option<String>,
+}
+
+/// Why a session cannot be found, read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system refuses.
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    Io {
+        /// `read`, `write`, ...
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Something that cannot be the name of a session's file.
+    #[error("`{0}` cannot be a session: expected letters, digits, `-` and `_`")]
+    Id(String),
+    /// No session is called that.
+    #[error("there is no session `{0}`: expected an id, the beginning of one, or a title")]
+    NotFound(String),
+    /// More than one is.
+    #[error("`{name}` may be any of the sessions {}: give more of the id", candidates.join(", "))]
+    Ambiguous {
+        /// As it was given.
+        name: String,
+        /// The ids.
+        candidates: Vec<String>,
+    },
+    /// Another program writes to it.
+    #[error("the session `{0}` is open elsewhere: close it there, or begin a new one")]
+    Busy(String),
+    /// The file is no session.
+    #[error("`{}` is not a session of gptoss: its first line is no header", path.display())]
+    NotASession {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file was written by a newer program.
+    #[error(
+        "`{}` was written by a newer gptoss (version {version} of the format, this one reads up to {VERSION}): it is left as it is",
+        path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u64,
+    },
+    /// A line of the file is not what it should be.
+    #[error("`{}` is damaged in line {line} ({problem}): it is left as it is", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+impl Error {
+    fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io {
+            action,
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
+impl Store {
+    /// The sessions in `directory`, which need not be there yet.
+    pub fn open(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+        }
+    }
+
+    /// Where they are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// All sessions, the last one written first. One that cannot be read is listed with its problem.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the directory is there and cannot be read.
+    pub fn list(&self) -> Result<Vec<Summary>, Error> {
+        let files = self.files()?.into_iter();
+        Ok(files.map(|file| self.summary(file)).collect())
+    }
+
+    /// The session that was last written and can be read.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    pub fn latest(&self) -> Result<Option<Summary>, Error> {
+        let files = self.files()?.into_iter();
+        Ok(files
+            .map(|file| self.summary(file))
+            .find(|summary| summary.problem.is_none()))
+    }
+
+    /// The id of the session that `name` is the id, the title (in any case) or the beginning of the id of.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Ambiguous`], and as [`list`](Self::list).
+    pub fn find(&self, name: &str) -> Result<String, Error> {
+        if self.path(name).is_ok_and(|path| path.is_file()) {
+            return Ok(name.to_owned());
+        }
+        let all = self.list()?;
+        let wanted = name.trim().to_lowercase();
+        let of = |accepts: &dyn Fn(&Summary) -> bool| -> Vec<String> {
+            let found = all.iter().filter(|summary| accepts(summary));
+            found.map(|summary| summary.id.clone()).collect()
+        };
+        let mut candidates = of(&|summary| summary.title.to_lowercase() == wanted);
+        if candidates.is_empty() && !wanted.is_empty() {
+            candidates = of(&|summary| summary.id.starts_with(&wanted));
+        }
+        match candidates.as_slice() {
+            [] => Err(Error::NotFound(name.to_owned())),
+            [id] => Ok(id.clone()),
+            _ => Err(Error::Ambiguous {
+                name: name.to_owned(),
+                candidates,
+            }),
+        }
+    }
+
+    /// Begins a session, named after the time.
+    ///
+    /// # Errors
+    /// [`Error::Io`]
+    pub fn create(&self, created: SystemTime) -> Result<Log, Error> {
+        self.make_directory()?;
+        let stamp = stamp(created);
+        for attempt in 1_u32.. {
+            let id = match attempt {
+                1 => stamp.clone(),
+                more => format!("{stamp}-{more}"),
+            };
+            let path = self.path(&id)?;
+            match options().create_new(true).open(&path) {
+                Ok(file) => return Log::begin(id, path, file, created),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Error::io("create", &path)(error)),
+            }
+        }
+        unreachable!("a directory does not hold 2³² files of one second")
+    }
+
+    /// Opens a session to go on with it; nobody else can until its log is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::NotASession`], [`Error::Newer`], [`Error::Damaged`], [`Error::Io`],
+    /// [`Error::Id`]; [`Error::NotFound`] where there is no such file.
+    pub fn load(&self, id: &str) -> Result<Session, Error> {
+        let (path, file) = self.claim(id)?;
+        let loaded = read::load(&path, &file)?;
+        let state = loaded.state;
+        Ok(Session {
+            id: id.to_owned(),
+            title: state.title,
+            tree: state.tree,
+            instructions: state.instructions,
+            reasoning: state.reasoning,
+            model: state.model,
+            log: Log::resume(id.to_owned(), path, file, &loaded.end),
+            warning: loaded.warning,
+        })
+    }
+
+    /// Gives a session that is not open another title; an open one takes a [`Record::Title`].
+    ///
+    /// # Errors
+    /// As [`load`](Self::load): what cannot be read is not written to.
+    pub fn rename(&self, id: &str, title: &str) -> Result<(), Error> {
+        let mut log = self.load(id)?.log;
+        log.append(&Record::Title(title.to_owned()))
+    }
+
+    /// Deletes a session that is not open, damaged or not.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::NotFound`], [`Error::Id`], [`Error::Io`]
+    pub fn delete(&self, id: &str) -> Result<(), Error> {
+        let (path, _claimed) = self.claim(id)?;
+        fs::remove_file(&path).map_err(Error::io("delete", &path))
+    }
+
+    fn path(&self, id: &str) -> Result<PathBuf, Error> {
+        if is_id(id) {
+            Ok(self.directory.join(format!("{id}.{ENDING}")))
+        } else {
+            Err(Error::Id(id.to_owned()))
+        }
+    }
+
+    /// The file of a session, locked.
+    fn claim(&self, id: &str) -> Result<(PathBuf, File), Error> {
+        let path = self.path(id)?;
+        let file = options().open(&path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Error::NotFound(id.to_owned()),
+            _ => Error::io("open", &path)(error),
+        })?;
+        log::lock(&file, id, &path)?;
+        Ok((path, file))
+    }
+
+    /// The ids of all sessions with the times they were last written, the latest first.
+    fn files(&self) -> Result<Vec<(String, SystemTime)>, Error> {
+        let failed = |error| Error::io("read", &self.directory)(error);
+        let entries = match fs::read_dir(&self.directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed)?,
+        };
+        let mut files = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            let id = name
+                .to_str()
+                .and_then(|name| name.strip_suffix(ENDING)?.strip_suffix('.'));
+            let Some(id) = id.filter(|id| is_id(id)) else {
+                continue;
+            };
+            // A file that is deleted meanwhile is not listed.
+            if let Ok(data) = fs::metadata(entry.path())
+                && data.is_file()
+            {
+                files.push((
+                    id.to_owned(),
+                    data.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+                ));
+            }
+        }
+        files.sort_by(|(a, a_time), (b, b_time)| b_time.cmp(a_time).then_with(|| b.cmp(a)));
+        Ok(files)
+    }
+
+    fn summary(&self, (id, modified): (String, SystemTime)) -> Summary {
+        let path = self.directory.join(format!("{id}.{ENDING}"));
+        let glance = read::glance(&path);
+        Summary {
+            id,
+            title: glance.title,
+            modified,
+            messages: glance.messages,
+            problem: glance.problem.map(|problem| problem.to_string()),
+        }
+    }
+
+    /// What people say to a model is theirs alone.
+    fn make_directory(&self) -> Result<(), Error> {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder
+            .create(&self.directory)
+            .map_err(Error::io("create", &self.directory))
+    }
+}
+
+/// To read and append, for the user alone.
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// An id is the name of a file in the directory and cannot lead out of it.
+fn is_id(id: &str) -> bool {
+    (1..=100).contains(&id.len())
+        && id
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+}
+
+/// `20251129-190307`: sorts by time.
+fn stamp(time: SystemTime) -> String {
+    jiff::Timestamp::try_from(time).map_or_else(
+        |_| "session".to_owned(),
+        |time| time.strftime("%Y%m%d-%H%M%S").to_string(),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,20 +5,22 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 
 use crate::hub::ModelRef;
-use crate::session::{KvType, LoadOptions, Reasoning, Sampling};
+use crate::session::{KvType, LoadOptions, Reasoning};
+use crate::settings::{Given, Settings};
 
 /// Which model and how its history is kept.
 #[derive(Args, Debug)]
 pub struct ModelArgs {
     /// `20b`, `120b`, `tiny` (the built-in toy), a directory, or a repository as `OWNER/NAME[@REVISION]`
-    #[arg(long, short, value_name = "MODEL", default_value = "20b")]
-    pub model: ModelRef,
+    /// [default: 20b]
+    #[arg(long, short, value_name = "MODEL")]
+    pub model: Option<ModelRef>,
     /// Most tokens the context may hold [default: what the model allows]
     #[arg(long, value_name = "TOKENS", value_parser = positive)]
     pub context: Option<usize>,
-    /// How keys and values of the context are kept
-    #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
-    pub kv_type: KvChoice,
+    /// How keys and values of the context are kept [default: bf16]
+    #[arg(long, value_name = "TYPE", value_enum)]
+    pub kv_type: Option<KvChoice>,
 }
 
 /// `gptoss info`
@@ -118,48 +120,21 @@ The answer goes to standard output and ends in a line break; everything else goe
 #[derive(Args, Debug)]
 #[command(next_help_heading = SAMPLING)]
 pub struct SamplingArgs {
-    /// 0 always takes the likeliest token
-    #[arg(
-        long,
-        short,
-        value_name = "T",
-        default_value_t = 1.0,
-        allow_negative_numbers = true
-    )]
-    pub temperature: f32,
-    /// Choose among the K likeliest tokens, 0 for all
-    #[arg(
-        long,
-        value_name = "K",
-        default_value_t = 0,
-        value_parser = whole::<usize>,
-        allow_negative_numbers = true
-    )]
-    pub top_k: usize,
-    /// Choose among the likeliest tokens that together have probability P
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 1.0,
-        allow_negative_numbers = true
-    )]
-    pub top_p: f32,
-    /// Choose among tokens at least P times as likely as the likeliest
-    #[arg(
-        long,
-        value_name = "P",
-        default_value_t = 0.0,
-        allow_negative_numbers = true
-    )]
-    pub min_p: f32,
-    /// Make tokens that were already used less likely; 1 changes nothing
-    #[arg(
-        long,
-        value_name = "X",
-        default_value_t = 1.0,
-        allow_negative_numbers = true
-    )]
-    pub repetition_penalty: f32,
+    /// 0 always takes the likeliest token [default: 1]
+    #[arg(long, short, value_name = "T", allow_negative_numbers = true)]
+    pub temperature: Option<f32>,
+    /// Choose among the K likeliest tokens, 0 for all [default: 0]
+    #[arg(long, value_name = "K", value_parser = whole::<usize>, allow_negative_numbers = true)]
+    pub top_k: Option<usize>,
+    /// Choose among the likeliest tokens that together have probability P [default: 1]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    pub top_p: Option<f32>,
+    /// Choose among tokens at least P times as likely as the likeliest [default: 0]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    pub min_p: Option<f32>,
+    /// Make tokens that were already used less likely; 1 changes nothing [default: 1]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub repetition_penalty: Option<f32>,
     /// The same seed gives the same text [default: drawn, and printed]
     #[arg(
         long,
@@ -189,10 +164,9 @@ pub struct MachineArgs {
 }
 
 /// `--kv-type`
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum KvChoice {
     /// BFloat16
-    #[default]
     Bf16,
     /// Twice the memory, nothing rounded
     F32,
@@ -225,31 +199,70 @@ impl From<KvChoice> for KvType {
     }
 }
 
+impl ModelArgs {
+    /// What these flags say.
+    pub fn given(&self) -> Given {
+        Given {
+            model: self.model.as_ref().map(ModelRef::to_string),
+            context: self.context,
+            kv_type: self.kv_type.map(KvType::from),
+            ..Given::default()
+        }
+    }
+}
+
 impl SamplingArgs {
-    /// The sampling values, not yet validated.
-    pub fn sampling(&self) -> Sampling {
-        Sampling {
+    /// What these flags say; the sampling values are not yet validated.
+    pub fn given(&self) -> Given {
+        Given {
             temperature: self.temperature,
             top_k: self.top_k,
             top_p: self.top_p,
             min_p: self.min_p,
             repetition_penalty: self.repetition_penalty,
             seed: self.seed,
+            max_tokens: self.max_tokens,
+            ..Given::default()
+        }
+    }
+}
+
+impl MachineArgs {
+    /// What these flags say.
+    pub fn given(&self) -> Given {
+        Given {
+            threads: self.threads,
+            ..Given::default()
+        }
+    }
+
+    /// How the model is loaded.
+    pub fn load_options(&self, settings: &Settings) -> LoadOptions {
+        // One device and one way to compute so far: every choice means them.
+        let (Device::Auto | Device::Cpu, Compute::F32) = (self.device, self.compute);
+        LoadOptions {
+            kv_type: settings.kv_type,
+            context: settings.context,
+            threads: settings.threads,
         }
     }
 }
 
 impl Run {
-    /// How the model is loaded.
-    pub fn load_options(&self) -> LoadOptions {
-        // One device and one way to compute so far: every choice means them.
-        let (Device::Auto | Device::Cpu, Compute::F32) =
-            (self.machine.device, self.machine.compute);
-        LoadOptions {
-            kv_type: self.model.kv_type.into(),
-            context: self.model.context,
-            threads: self.machine.threads,
-        }
+    /// What the flags say. Instructions are left out: they may have to be read first.
+    pub fn given(&self) -> Given {
+        let own = Given {
+            reasoning: self.reasoning,
+            show_thinking: match (self.show_thinking, self.hide_thinking) {
+                (true, _) => Some(true),
+                (false, true) => Some(false),
+                (false, false) => None,
+            },
+            ..Given::default()
+        };
+        own.or(self.model.given())
+            .or(self.sampling.given())
+            .or(self.machine.given())
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::args;
+use super::config;
 use super::model;
 use crate::checkpoint::{Checkpoint, LayerType, Layout, Summary};
 use crate::hub::{ModelRef, decimal_bytes as bytes};
@@ -62,24 +63,24 @@ struct FileFacts {
 /// # Errors
 /// When there is no such model, it is not here, or its files are not what they should be.
 pub fn run(args: &args::Info) -> anyhow::Result<Vec<u8>> {
-    let checkpoint = model::open(&args.model, false)?;
-    let toy = args.model.model == ModelRef::Tiny;
+    let settings = config::load(args.model.given())?.settings();
+    let checkpoint = model::open(&settings, false)?;
+    let toy = model::named(&settings)? == ModelRef::Tiny;
     let summary = checkpoint.summary();
-    let context = args
-        .model
+    let context = settings
         .context
         .unwrap_or(checkpoint.config.max_position_embeddings);
     let plan = Plan::new(
         &checkpoint.config,
         summary.weight_bytes(),
-        args.model.kv_type.into(),
+        settings.kv_type,
         context,
     );
     let facts = Facts::new(&checkpoint, &summary, &plan, Machine::here(), toy);
     let mut text = if args.json {
         serde_json::to_string_pretty(&facts)?
     } else {
-        facts.text(args.model.context.is_none())
+        facts.text(settings.context.is_none())
     };
     if args.json {
         text.push('\n');

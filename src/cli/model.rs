@@ -2,19 +2,19 @@
 
 use anyhow::Context;
 
-use super::args::ModelArgs;
 use super::error::Failure;
 use super::pull;
 use crate::checkpoint::Checkpoint;
 use crate::hub::{Hub, ModelRef, decimal_bytes as bytes};
 use crate::session::memory::{Fit, Machine, Plan};
+use crate::settings::Settings;
 
-/// Opens what `--model` names. What is not there is offered for download when `interactive`.
+/// Opens the model of the settings. What is not there is offered for download when `interactive`.
 ///
 /// # Errors
 /// When there is no such model, it is not here, or its files are not what they should be.
-pub fn open(args: &ModelArgs, interactive: bool) -> anyhow::Result<Checkpoint> {
-    let model = &args.model;
+pub fn open(settings: &Settings, interactive: bool) -> anyhow::Result<Checkpoint> {
+    let model = &named(settings)?;
     let checkpoint = match model {
         ModelRef::Tiny => Checkpoint::tiny(),
         ModelRef::Directory(directory) => Checkpoint::open(directory)?,
@@ -25,7 +25,7 @@ pub fn open(args: &ModelArgs, interactive: bool) -> anyhow::Result<Checkpoint> {
         }
     };
     let most = checkpoint.config.max_position_embeddings;
-    match args.context {
+    match settings.context {
         Some(context) if context > most => Err(Failure::usage(
             format!("--context {context} is more than the {most} positions of this model"),
             format!("give at most {most}, or leave --context out"),
@@ -33,6 +33,17 @@ pub fn open(args: &ModelArgs, interactive: bool) -> anyhow::Result<Checkpoint> {
         .into()),
         _ => Ok(checkpoint),
     }
+}
+
+/// The model of the settings. (Flags were read as such before; this is about the other sources.)
+///
+/// # Errors
+/// When there can be no model of that name.
+pub fn named(settings: &Settings) -> anyhow::Result<ModelRef> {
+    settings
+        .model
+        .parse()
+        .context("the `model` that is configured cannot be used")
 }
 
 /// What is worth saying about `plan` before the model is loaded.

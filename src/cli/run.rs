@@ -7,6 +7,7 @@ use anyhow::Context;
 
 use super::Exit;
 use super::args;
+use super::config;
 use super::error::Failure;
 use super::interrupt::Interrupt;
 use super::model;
@@ -15,6 +16,7 @@ use super::prompt::Source;
 use super::report::{Figures, Report};
 use crate::session::memory::{Machine, Plan};
 use crate::session::{self, Cancel, ChatSession, Finish, Model, Setup, Stats, Turn, TurnOptions};
+use crate::settings::Settings;
 use screen::Screen;
 use stream::Stream;
 
@@ -31,35 +33,39 @@ enum Prompt {
 /// # Errors
 /// What is wrong with flags, files, the model or its answer.
 pub fn run(args: &args::Run) -> anyhow::Result<Exit> {
+    let given = config::load(args.given())?;
+    // Where it is not asked for on the command line, thinking is shown to people only.
+    let hide_thinking = given.show_thinking == Some(false);
+    let settings = given.settings();
     let options = TurnOptions {
-        sampling: args.sampling.sampling(),
-        max_tokens: args.sampling.max_tokens,
+        sampling: settings.sampling.clone(),
+        max_tokens: settings.max_tokens,
     };
     options
         .sampling
         .validate()
         .map_err(|error| Failure::usage(error.to_string(), ""))?;
-    let prompt = prompt(args)?;
+    let prompt = prompt(args, &settings)?;
     let answer = match &args.output {
         Some(path) => Answer::file(path)?,
         None => Answer::stdout(),
     };
 
-    let mut screen = Screen::new(args.quiet, args.show_thinking, args.hide_thinking);
+    let mut screen = Screen::new(args.quiet, args.show_thinking, hide_thinking);
     // A download has its own way with Ctrl-C, so signals are taken over after it.
-    let checkpoint = model::open(&args.model, screen.is_interactive())?;
+    let checkpoint = model::open(&settings, screen.is_interactive())?;
     let interrupt = Interrupt::install(leave(&screen, &answer)).context("cannot handle signals")?;
-    let load_options = args.load_options();
+    let load_options = args.machine.load_options(&settings);
     let weights = checkpoint.summary().weight_bytes();
     let plan = |context| Plan::new(&checkpoint.config, weights, load_options.kv_type, context);
     let machine = Machine::here();
     if let Some(machine) = machine
-        && let Some(warning) = model::check_memory(&plan(args.model.context.unwrap_or(0)), machine)?
+        && let Some(warning) = model::check_memory(&plan(settings.context.unwrap_or(0)), machine)?
     {
         screen.warn(&warning);
     }
 
-    let loaded = screen.loading(&args.model.model.to_string(), || {
+    let loaded = screen.loading(&model::named(&settings)?.to_string(), || {
         Model::load(&checkpoint, &load_options)
     })?;
     let cancel = Cancel::new();
@@ -105,7 +111,7 @@ fn leave(screen: &Screen, answer: &Answer) -> impl Fn() + Send + 'static {
     }
 }
 
-fn prompt(args: &args::Run) -> anyhow::Result<Prompt> {
+fn prompt(args: &args::Run, settings: &Settings) -> anyhow::Result<Prompt> {
     if let Some(path) = &args.prompt_ids {
         return Ok(Prompt::Ids(Source::from_path(path).token_ids()?));
     }
@@ -130,11 +136,11 @@ fn prompt(args: &args::Run) -> anyhow::Result<Prompt> {
         .unwrap_or_else(|| jiff::Zoned::now().date());
     let setup = Setup {
         date: Some(date.to_string()),
-        reasoning: args.reasoning.unwrap_or_default(),
-        instructions: system
-            .map(|source| source.text())
-            .transpose()
-            .context("the instructions cannot be used")?,
+        reasoning: settings.reasoning,
+        instructions: match system {
+            Some(source) => Some(source.text().context("the instructions cannot be used")?),
+            None => settings.system.clone(),
+        },
         tools: match &args.tools {
             Some(path) => tools(&Source::from_path(path))?,
             None => Vec::new(),

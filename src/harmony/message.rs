@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// Names of the channels, as the model writes them.
 pub(super) const ANALYSIS: &str = "analysis";
 pub(super) const COMMENTARY: &str = "commentary";
@@ -18,7 +20,8 @@ pub(super) const FUNCTIONS: &str = "functions";
 pub(super) const CONSTRAIN: &str = "<|constrain|>";
 
 /// Who speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Identity, date, reasoning level and channels: the frame the model was trained with.
     System,
@@ -59,7 +62,8 @@ impl Role {
 }
 
 /// The `Reasoning:` line of the system message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Reasoning {
     /// Short thinking.
     Low,
@@ -109,7 +113,8 @@ impl FromStr for Reasoning {
 }
 
 /// The `# Valid channels:` line of the system message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Channels {
     /// The channels' names in order.
     pub names: Vec<String>,
@@ -127,7 +132,8 @@ impl Default for Channels {
 }
 
 /// What the system message says; the default is what the model was trained with, without a date.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SystemContent {
     /// The first line.
     pub identity: Option<String>,
@@ -157,7 +163,8 @@ impl Default for SystemContent {
 }
 
 /// What the developer message says.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DeveloperContent {
     /// The text under `# Instructions`.
     pub instructions: Option<String>,
@@ -185,7 +192,8 @@ impl DeveloperContent {
 }
 
 /// The text or the structured content of a message.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Content {
     /// Text as it stands.
     Text(String),
@@ -235,17 +243,22 @@ fn excerpt(text: &str) -> String {
 }
 
 /// One message.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Message {
     /// Who speaks.
     pub role: Role,
     /// A tool's or a user's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// `analysis`, `commentary`, `final`, or whatever the model wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
     /// Whom the message is for: a tool such as `functions.get_weather`, or the assistant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipient: Option<String>,
     /// `<|constrain|>json`, `code`, ...
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
     /// Usually one text.
     pub content: Vec<Content>,

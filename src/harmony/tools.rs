@@ -2,11 +2,12 @@
 
 mod typescript;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 
 /// A function the model may call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tool {
     /// The name within its namespace.
     pub name: String,
@@ -17,7 +18,7 @@ pub struct Tool {
 }
 
 /// Tools under one name: `functions` for the caller's, `browser`, `python`, ...
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolNamespace {
     /// The prefix of its tools' names.
     pub name: String,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::session::{Finish, Message};
 
-/// A place in a [`Tree`].
+/// A place in a [`Tree`]. Ids are given in order, from 0 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
@@ -32,50 +32,144 @@ pub struct TurnRecord {
     pub seed: u64,
 }
 
-/// All branches of a conversation and which one is current.
+/// All branches of a conversation and which one is current. Ids come from the same tree: another's are a
+/// mistake of the program and panic.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tree {/* private */}
+pub struct Tree {
+    nodes: Vec<Node>,
+    roots: Vec<NodeId>,
+    head: Option<NodeId>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Node {
+    entry: Entry,
+    parent: Option<NodeId>,
+    children: Vec<NodeId>,
+    /// The child through which the last head below was reached; none where the head was here.
+    towards_tip: Option<NodeId>,
+}
 
 impl Tree {
     /// Says something after the head, and makes it the head.
+    ///
+    /// # Panics
+    /// After 2³² entries.
     pub fn push(&mut self, entry: Entry) -> NodeId {
-        let _ = entry;
-        todo!()
+        let id = NodeId(u32::try_from(self.nodes.len()).expect("nobody says so much"));
+        self.nodes.push(Node {
+            entry,
+            parent: self.head,
+            children: Vec::new(),
+            towards_tip: None,
+        });
+        match self.head {
+            None => self.roots.push(id),
+            // The ancestors already point to the head.
+            Some(head) => {
+                let parent = self.node_mut(head);
+                parent.children.push(id);
+                parent.towards_tip = Some(id);
+            }
+        }
+        self.head = Some(id);
+        id
     }
+
     /// The last thing said on the current branch.
     pub fn head(&self) -> Option<NodeId> {
-        todo!()
+        self.head
     }
-    /// Goes on from `head`.
+
+    /// Goes on from `head`; `None` starts again from nothing, beside what was said first.
     pub fn set_head(&mut self, head: Option<NodeId>) {
-        let _ = head;
+        self.head = head;
+        let (mut at, mut towards) = (head, None);
+        while let Some(id) = at {
+            let node = self.node_mut(id);
+            node.towards_tip = towards;
+            towards = Some(id);
+            at = node.parent;
+        }
     }
+
+    /// Nothing was ever said.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// How much was said on all branches; ids are below it.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether `id` is a place in this tree.
+    pub fn contains(&self, id: NodeId) -> bool {
+        (id.0 as usize) < self.nodes.len()
+    }
+
     /// What was said there.
     pub fn entry(&self, id: NodeId) -> &Entry {
-        let _ = id;
-        todo!()
+        &self.node(id).entry
     }
+
     /// What it follows.
     pub fn parent(&self, id: NodeId) -> Option<NodeId> {
-        let _ = id;
-        todo!()
+        self.node(id).parent
     }
+
     /// The current branch from the first message to the head.
     pub fn path(&self) -> Vec<NodeId> {
-        todo!()
+        let mut path: Vec<NodeId> =
+            std::iter::successors(self.head, |id| self.node(*id).parent).collect();
+        path.reverse();
+        path
     }
+
     /// The branches at this place, itself included, oldest first.
     pub fn siblings(&self, id: NodeId) -> Vec<NodeId> {
-        let _ = id;
-        todo!()
+        match self.node(id).parent {
+            None => self.roots.clone(),
+            Some(parent) => self.node(parent).children.clone(),
+        }
     }
+
     /// The head that was current when the branch through `id` was last in use.
     pub fn tip(&self, id: NodeId) -> NodeId {
-        let _ = id;
-        todo!()
+        let mut at = id;
+        while let Some(next) = self.node(at).towards_tip {
+            at = next;
+        }
+        at
     }
-    /// The current branch as the model reads it.
+
+    /// The current branch as the model reads it, thinking included.
     pub fn history(&self) -> Vec<Message> {
-        todo!()
+        let mut history = Vec::new();
+        for id in self.path() {
+            match self.entry(id) {
+                Entry::User(text) => history.push(Message::user(text)),
+                Entry::Turn(turn) => history.extend_from_slice(&turn.messages),
+            }
+        }
+        history
+    }
+
+    /// Everything that was said, with its parent, in the order of the ids.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, Option<NodeId>, &Entry)> {
+        (0..)
+            .zip(&self.nodes)
+            .map(|(id, node)| (NodeId(id), node.parent, &node.entry))
+    }
+
+    fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0 as usize]
+    }
+
+    fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        &mut self.nodes[id.0 as usize]
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+//! What one source says. One table reads every source: keys are the same everywhere, and so are the checks.
+
+use std::ffi::OsString;
+use std::str::FromStr;
+
+use super::{Error, Settings, ThemeName};
+use crate::session::{KvType, Reasoning, Sampling};
+
+/// Every setting: the key of the configuration file, and `--key` where there is a flag.
+pub const KEYS: [&str; 17] = [
+    "model",
+    "system",
+    "reasoning",
+    "temperature",
+    "top-k",
+    "top-p",
+    "min-p",
+    "repetition-penalty",
+    "seed",
+    "max-tokens",
+    "context",
+    "kv-type",
+    "threads",
+    "theme",
+    "mouse",
+    "save",
+    "show-thinking",
+];
+
+/// The environment variable of a setting: `GPTOSS_TOP_K` for `top-k`.
+pub fn variable(key: &str) -> String {
+    format!("GPTOSS_{}", key.to_ascii_uppercase().replace('-', "_"))
+}
+
+/// What a source says; `None` where it says nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Given {
+    pub model: Option<String>,
+    pub system: Option<String>,
+    pub reasoning: Option<Reasoning>,
+    pub temperature: Option<f32>,
+    pub top_k: Option<usize>,
+    pub top_p: Option<f32>,
+    pub min_p: Option<f32>,
+    pub repetition_penalty: Option<f32>,
+    pub seed: Option<u64>,
+    pub max_tokens: Option<usize>,
+    pub context: Option<usize>,
+    pub kv_type: Option<KvType>,
+    pub threads: Option<usize>,
+    pub theme: Option<ThemeName>,
+    pub mouse: Option<bool>,
+    pub save: Option<bool>,
+    pub show_thinking: Option<bool>,
+}
+
+/// A value as a source has it.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    /// A string of a file.
+    Text(String),
+    /// A number, a switch or a date of a file.
+    Literal(String),
+    /// What no setting is: a list, a table.
+    Other(&'static str),
+    /// A variable, where everything is text.
+    Variable(String),
+}
+
+impl Given {
+    /// What `self` says, and `other` where it says nothing.
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            model: self.model.or(other.model),
+            system: self.system.or(other.system),
+            reasoning: self.reasoning.or(other.reasoning),
+            temperature: self.temperature.or(other.temperature),
+            top_k: self.top_k.or(other.top_k),
+            top_p: self.top_p.or(other.top_p),
+            min_p: self.min_p.or(other.min_p),
+            repetition_penalty: self.repetition_penalty.or(other.repetition_penalty),
+            seed: self.seed.or(other.seed),
+            max_tokens: self.max_tokens.or(other.max_tokens),
+            context: self.context.or(other.context),
+            kv_type: self.kv_type.or(other.kv_type),
+            threads: self.threads.or(other.threads),
+            theme: self.theme.or(other.theme),
+            mouse: self.mouse.or(other.mouse),
+            save: self.save.or(other.save),
+            show_thinking: self.show_thinking.or(other.show_thinking),
+        }
+    }
+
+    /// The sampling values, defaults where nothing is said; flags are not validated yet.
+    pub fn sampling(&self) -> Sampling {
+        let default = Sampling::default();
+        Sampling {
+            temperature: self.temperature.unwrap_or(default.temperature),
+            top_k: self.top_k.unwrap_or(default.top_k),
+            top_p: self.top_p.unwrap_or(default.top_p),
+            min_p: self.min_p.unwrap_or(default.min_p),
+            repetition_penalty: self
+                .repetition_penalty
+                .unwrap_or(default.repetition_penalty),
+            seed: self.seed.or(default.seed),
+        }
+    }
+
+    /// Everything, defaults where nothing is said.
+    pub fn settings(self) -> Settings {
+        let default = Settings::default();
+        Settings {
+            sampling: self.sampling(),
+            model: self.model.unwrap_or(default.model),
+            system: self.system.filter(|text| !text.trim().is_empty()),
+            reasoning: self.reasoning.unwrap_or(default.reasoning),
+            max_tokens: self.max_tokens,
+            context: self.context,
+            kv_type: self.kv_type.unwrap_or(default.kv_type),
+            threads: self.threads,
+            theme: self.theme.unwrap_or(default.theme),
+            mouse: self.mouse.unwrap_or(default.mouse),
+            save: self.save.unwrap_or(default.save),
+            show_thinking: self.show_thinking.unwrap_or(default.show_thinking),
+        }
+    }
+
+    /// What the variables `GPTOSS_*` say; empty ones say nothing.
+    pub(super) fn from_env(env: &dyn Fn(&str) -> Option<OsString>) -> Result<Self, Error> {
+        let mut given = Self::default();
+        for key in KEYS {
+            let name = variable(key);
+            let Some(value) = env(&name).filter(|value| !value.is_empty()) else {
+                continue;
+            };
+            value
+                .into_string()
+                .map_err(|value| format!("{value:?} is not UTF-8"))
+                .and_then(|text| given.set(key, Value::Variable(text)))
+                .map_err(|problem| Error::Variable { name, problem })?;
+        }
+        Ok(given)
+    }
+
+    /// Takes the value of a key, checked; a problem says what was expected.
+    pub(super) fn set(&mut self, key: &str, value: Value) -> Result<(), String> {
+        match key {
+            "model" => self.model = Some(value.non_empty(key)?),
+            "system" => self.system = Some(value.text(key)?),
+            "reasoning" => {
+                self.reasoning = Some(value.one_of(key, &Reasoning::ALL.map(|x| (x.as_str(), x)))?);
+            }
+            "temperature" => {
+                self.temperature = Some(value.sampling(key, |all, x| all.temperature = x)?);
+            }
+            "top-k" => self.top_k = Some(value.whole(key, 0)?),
+            "top-p" => self.top_p = Some(value.sampling(key, |all, x| all.top_p = x)?),
+            "min-p" => self.min_p = Some(value.sampling(key, |all, x| all.min_p = x)?),
+            "repetition-penalty" => {
+                self.repetition_penalty =
+                    Some(value.sampling(key, |all, x| all.repetition_penalty = x)?);
+            }
+            "seed" => self.seed = Some(value.whole(key, 0)?),
+            "max-tokens" => self.max_tokens = Some(value.whole(key, 1)?),
+            "context" => self.context = Some(value.whole(key, 1)?),
+            "kv-type" => {
+                let types = [("bf16", KvType::Bf16), ("f32", KvType::F32)];
+                self.kv_type = Some(value.one_of(key, &types)?);
+            }
+            "threads" => self.threads = Some(value.whole(key, 1)?),
+            "theme" => {
+                self.theme = Some(value.one_of(key, &ThemeName::ALL.map(|x| (x.as_str(), x)))?);
+            }
+            "mouse" => self.mouse = Some(value.switch(key)?),
+            "save" => self.save = Some(value.switch(key)?),
+            "show-thinking" => self.show_thinking = Some(value.switch(key)?),
+            _ => {
+                return Err(format!(
+                    "there is no setting `{key}`: expected {}",
+                    listed(&KEYS)
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Value {
+    fn wrong(&self, key: &str, expected: &str) -> String {
+        let found = match self {
+            Self::Text(text) => format!("`\"{text}\"`"),
+            Self::Literal(text) | Self::Variable(text) => format!("`{text}`"),
+            Self::Other(kind) => (*kind).to_owned(),
+        };
+        format!("`{key}` is {found}, expected {expected}")
+    }
+
+    fn text(self, key: &str) -> Result<String, String> {
+        match self {
+            Self::Text(text) | Self::Variable(text) => Ok(text),
+            Self::Literal(_) | Self::Other(_) => Err(self.wrong(key, "text in quotes")),
+        }
+    }
+
+    fn non_empty(self, key: &str) -> Result<String, String> {
+        let text = self.text(key)?;
+        if text.trim().is_empty() {
+            return Err(format!("`{key}` is empty, expected its name"));
+        }
+        Ok(text)
+    }
+
+    fn one_of<T: Copy>(self, key: &str, known: &[(&str, T)]) -> Result<T, String> {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        let text = self.clone().text(key).ok();
+        known
+            .iter()
+            .find(|(name, _)| Some(*name) == text.as_deref())
+            .map(|(_, value)| *value)
+            .ok_or_else(|| self.wrong(key, &quoted(&names, &self)))
+    }
+
+    fn number<T: FromStr>(&self) -> Option<T> {
+        match self {
+            Self::Literal(text) | Self::Variable(text) => text.trim().parse().ok(),
+            Self::Text(_) | Self::Other(_) => None,
+        }
+    }
+
+    fn whole<T: FromStr + PartialOrd + From<u8>>(self, key: &str, least: u8) -> Result<T, String> {
+        self.number()
+            .filter(|number| *number >= T::from(least))
+            .ok_or_else(|| self.wrong(key, &format!("a whole number from {least} on")))
+    }
+
+    /// A value of [`Sampling`], checked as such.
+    fn sampling(self, key: &str, set: impl FnOnce(&mut Sampling, f32)) -> Result<f32, String> {
+        let number = self.number().ok_or_else(|| self.wrong(key, "a number"))?;
+        let mut sampling = Sampling::default();
+        set(&mut sampling, number);
+        match sampling.validate() {
+            Ok(()) => Ok(number),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn switch(self, key: &str) -> Result<bool, String> {
+        match &self {
+            Self::Literal(text) if text == "true" => Ok(true),
+            Self::Literal(text) if text == "false" => Ok(false),
+            Self::Variable(text) => match text.to_ascii_lowercase().as_str() {
+                "1" | "true" | "yes" | "on" => Ok(true),
+                "0" | "false" | "no" | "off" => Ok(false),
+                _ => Err(self.wrong(key, "true or false")),
+            },
+            _ => Err(self.wrong(key, "true or false (without quotes)")),
+        }
+    }
+}
+
+/// `a`, `b` or `c`, as a file or a variable would have them.
+fn quoted(names: &[&str], value: &Value) -> String {
+    match value {
+        Value::Variable(_) => listed(names),
+        _ => {
+            let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+            listed(&names.iter().map(String::as_str).collect::<Vec<_>>())
+        }
+    }
+}
+
+fn listed(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [name] => (*name).to_owned(),
+        [names @ .., last] => format!("{} or {last}", names.join(", ")),
+    }
+}
