@@ -388,10 +388,7 @@ impl App {
         self.editing = None;
         self.waiting = false;
         self.transcript.clear();
-        self.draft = Draft {
-            editor: std::mem::take(&mut self.draft.editor),
-            ..Draft::default()
-        };
+        self.draft.forget_history();
         let path = self.tree.path();
         for node in &path {
             if let Entry::User(text) = self.tree.entry(*node) {
@@ -419,9 +416,12 @@ impl App {
         self.transcript.show(&self.tree);
         let path = self.tree.path();
         let last = self.last_turn();
-        self.used = last.map_or(0, |record| record.prompt_tokens + record.generated_tokens);
+        let used = last.map(|record| record.prompt_tokens + record.generated_tokens);
         self.figures = last.map(Figures::of);
-        self.branch = self.fork(&path).map(|(siblings, index)| (index + 1, siblings.len()));
+        self.used = used.unwrap_or_default();
+        self.branch = self
+            .fork(&path)
+            .map(|(siblings, index)| (index + 1, siblings.len()));
     }
 
     /// The last place on the path that has several branches: those, and which of them is current.
@@ -487,7 +487,8 @@ impl App {
         };
         self.transcript.set_look(look);
         let areas = self.areas(Rect::new(0, 0, width, height));
-        self.transcript.set_height(usize::from(areas.transcript.height));
+        self.transcript
+            .set_height(usize::from(areas.transcript.height));
         self.transcript.prepare();
         if let Mode::Help { scroll } = &mut self.mode {
             let (lines, room) = view::help::extent(&self.theme, self.size);

@@ -242,10 +242,18 @@ mod tests {
 
     #[test]
     fn names_are_completed_and_then_the_words_that_may_follow() {
-        let texts = |draft| -> Vec<String> {
-            complete(draft).into_iter().map(|c| c.text).collect()
-        };
-        assert_eq!(texts("/re"), ["/regen", "/reasoning ", "/repetition-penalty ", "/read ", "/rename "]);
+        let texts =
+            |draft| -> Vec<String> { complete(draft).into_iter().map(|c| c.text).collect() };
+        assert_eq!(
+            texts("/re"),
+            [
+                "/regen",
+                "/reasoning ",
+                "/repetition-penalty ",
+                "/read ",
+                "/rename "
+            ]
+        );
         assert_eq!(texts("/reasoning h"), ["/reasoning high"]);
         assert_eq!(texts("/reasoning high"), [""; 0]);
         assert_eq!(texts("/nothing x"), [""; 0]);

@@ -281,7 +281,10 @@ mod tests {
     #[test]
     fn control_keys_ignore_shift_and_plain_letters_are_typed() {
         let shifted = KeyEvent::new(Char('T'), CTRL | SHIFT);
-        assert_eq!(action(&shifted, |p| p == Everywhere), Some(Action::Thinking));
+        assert_eq!(
+            action(&shifted, |p| p == Everywhere),
+            Some(Action::Thinking)
+        );
         assert_eq!(typed(&KeyEvent::new(Char('Ä'), SHIFT)), Some('Ä'));
         assert_eq!(typed(&KeyEvent::new(Char('@'), CTRL | ALT)), Some('@'));
         assert_eq!(typed(&KeyEvent::new(Char('a'), ALT)), None);

@@ -29,10 +29,18 @@ pub fn draw(app: &App, frame: &mut Frame<'_>) {
     let areas = app.areas(area);
     let buffer = frame.buffer_mut();
     transcript(app, areas.transcript, buffer);
-    put(buffer, areas.activity, &status::activity(app, areas.activity.width));
+    put(
+        buffer,
+        areas.activity,
+        &status::activity(app, areas.activity.width),
+    );
     status::rule(app, areas.rule, buffer);
     let caret = input(app, areas.input, buffer);
-    put(buffer, areas.footer, &status::footer(app, areas.footer.width));
+    put(
+        buffer,
+        areas.footer,
+        &status::footer(app, areas.footer.width),
+    );
     put(buffer, areas.status, &status::line(app, areas.status.width));
     let above = Rect {
         height: areas.input.y - area.y,
@@ -77,10 +85,7 @@ fn row(area: Rect, n: usize) -> Rect {
 
 fn transcript(app: &App, area: Rect, buffer: &mut Buffer) {
     if app.transcript.cells().is_empty() {
-        let hint = Line::styled(
-            "Type a message, or / for the commands.",
-            app.theme.dim,
-        );
+        let hint = Line::styled("Type a message, or / for the commands.", app.theme.dim);
         put(buffer, area, &hint);
     }
     let selected = app.selected();
@@ -118,9 +123,13 @@ fn input(app: &App, area: Rect, buffer: &mut Buffer) -> Option<Position> {
         put(buffer, rest, &Line::styled(text.as_str(), app.theme.text));
     }
     let column = u16::try_from(column + 2).unwrap_or(u16::MAX);
-    let x = area.x.saturating_add(column).min(area.right().saturating_sub(1));
+    let x = area
+        .x
+        .saturating_add(column)
+        .min(area.right().saturating_sub(1));
     let y = area.y + u16::try_from(line - first).unwrap_or_default();
-    area.contains(Position::new(x, y)).then(|| Position::new(x, y))
+    area.contains(Position::new(x, y))
+        .then(|| Position::new(x, y))
 }
 
 /// `text` in at most `room` cells, with a mark where it is cut.

@@ -53,7 +53,9 @@ impl App {
             return;
         };
         match number {
-            Some(number) if (1..=nodes.len()).contains(&number) => self.edit_node(nodes[number - 1]),
+            Some(number) if (1..=nodes.len()).contains(&number) => {
+                self.edit_node(nodes[number - 1])
+            }
             Some(number) => {
                 let text = format!("there is no message {number}: 1 to {}", nodes.len());
                 self.warn(&text);
@@ -86,7 +88,9 @@ impl App {
     }
 
     fn reveal_selected(&mut self) {
-        let cell = self.selected().and_then(|node| self.transcript.cell_of(node));
+        let cell = self
+            .selected()
+            .and_then(|node| self.transcript.cell_of(node));
         if let Some(cell) = cell {
             self.transcript.reveal(cell);
         }

@@ -34,8 +34,7 @@ impl CellKind {
             Kind::Preamble => Self::Preamble,
             Kind::Final => Self::Answer,
             Kind::ToolCall => Self::ToolCall {
-                name: sanitize(message.tool_name().unwrap_or_default())
-                    .replace('\n', " "),
+                name: sanitize(message.tool_name().unwrap_or_default()).replace('\n', " "),
             },
         }
     }
@@ -108,7 +107,10 @@ impl Flow {
 enum Body {
     /// Not laid out yet.
     Source(String),
-    Plain { source: String, flow: Flow },
+    Plain {
+        source: String,
+        flow: Flow,
+    },
     Markdown(Markdown),
 }
 

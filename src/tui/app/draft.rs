@@ -115,8 +115,7 @@ impl Draft {
     /// A label that stands for `text` alone.
     fn keep(&mut self, label: String, text: String) -> String {
         let body = label.trim_end_matches(']').to_owned();
-        let labels = std::iter::once(label)
-            .chain((2..).map(|number| format!("{body}, {number}]")));
+        let labels = std::iter::once(label).chain((2..).map(|number| format!("{body}, {number}]")));
         for label in labels {
             match self.pastes.iter().find(|(known, _)| *known == label) {
                 Some((_, known)) if *known != text => {}
@@ -137,7 +136,10 @@ impl Draft {
         while let Some(at) = rest.find('[') {
             let (before, from) = rest.split_at(at);
             out.push_str(before);
-            let fold = self.pastes.iter().find(|(label, _)| from.starts_with(label.as_str()));
+            let fold = self
+                .pastes
+                .iter()
+                .find(|(label, _)| from.starts_with(label.as_str()));
             let length = fold.map_or(1, |(label, _)| label.len());
             out.push_str(fold.map_or("[", |(_, text)| text.as_str()));
             rest = &from[length..];
@@ -159,6 +161,11 @@ impl Draft {
         }
     }
 
+    pub fn forget_history(&mut self) {
+        self.history.clear();
+        self.recalled = None;
+    }
+
     /// Folds a message of an opened session into the history.
     pub fn remember_message(&mut self, text: &str) {
         let folded = self.fold(text);
@@ -167,7 +174,10 @@ impl Draft {
 
     /// The message before or after the one recalled; false where there is none.
     pub fn recall(&mut self, earlier: bool) -> bool {
-        let at = self.recalled.as_ref().map_or(self.history.len(), |(at, _)| *at);
+        let at = self
+            .recalled
+            .as_ref()
+            .map_or(self.history.len(), |(at, _)| *at);
         let next = if earlier {
             at.checked_sub(1)
         } else {

@@ -30,7 +30,10 @@ impl App {
             self.warn(&format!("/{name} takes nothing, but `{arguments}` follows"));
             return;
         }
-        if !command.arguments.is_empty() && !command.arguments.starts_with('[') && arguments.is_empty() {
+        if !command.arguments.is_empty()
+            && !command.arguments.starts_with('[')
+            && arguments.is_empty()
+        {
             self.warn(&format!("/{name} {}: {}", command.arguments, command.help));
             return;
         }
@@ -248,7 +251,12 @@ impl App {
         let content = match path.extension().and_then(|end| end.to_str()) {
             Some("md") => export::markdown(title, &self.tree),
             Some("json") => export::json(title, &self.tree),
-            _ => return self.refuse(&path.display().to_string(), "a name that ends in .md or .json"),
+            _ => {
+                return self.refuse(
+                    &path.display().to_string(),
+                    "a name that ends in .md or .json",
+                );
+            }
         };
         self.effect(Effect::Export {
             path: path.to_owned(),
@@ -260,10 +268,12 @@ impl App {
     /// The last turn on the current branch.
     pub(crate) fn last_turn(&self) -> Option<&TurnRecord> {
         let path = self.tree.path();
-        path.iter().rev().find_map(|node| match self.tree.entry(*node) {
-            Entry::Turn(record) => Some(record),
-            Entry::User(_) => None,
-        })
+        path.iter()
+            .rev()
+            .find_map(|node| match self.tree.entry(*node) {
+                Entry::Turn(record) => Some(record),
+                Entry::User(_) => None,
+            })
     }
 
     pub(super) fn copy(&mut self, what: &str) {
@@ -281,7 +291,9 @@ impl App {
                 markdown.code_blocks().pop()
             }
             other => {
-                self.warn(&format!("`{other}` is not understood, expected nothing or code"));
+                self.warn(&format!(
+                    "`{other}` is not understood, expected nothing or code"
+                ));
                 return;
             }
         };
@@ -304,7 +316,10 @@ fn field(sampling: &mut Sampling, verb: Verb) -> &mut f32 {
 /// The answer's text; where there is none, what was said before a tool call.
 fn answer(record: &TurnRecord) -> String {
     let text = |kind| {
-        let texts = record.messages.iter().filter(|message| message.kind() == kind);
+        let texts = record
+            .messages
+            .iter()
+            .filter(|message| message.kind() == kind);
         let texts: Vec<_> = texts.map(crate::session::Message::text).collect();
         texts.join("\n\n")
     };

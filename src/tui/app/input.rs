@@ -220,11 +220,22 @@ impl App {
                     self.mode = Mode::Draft;
                 }
             }
-            Mode::Draft if self.completion.take().is_some() => {}
-            Mode::Draft if self.is_busy() => self.stop(),
-            Mode::Draft if self.waiting => self.take_back_waiting(),
-            Mode::Draft if self.editing.is_some() => self.cancel_edit(),
-            Mode::Draft => self.transcript.follow(),
+            Mode::Draft => self.escape_in_draft(),
+        }
+    }
+
+    fn escape_in_draft(&mut self) {
+        if self.completion.take().is_some() {
+            return;
+        }
+        if self.is_busy() {
+            self.stop();
+        } else if self.waiting {
+            self.take_back_waiting();
+        } else if self.editing.is_some() {
+            self.cancel_edit();
+        } else {
+            self.transcript.follow();
         }
     }
 
@@ -302,7 +313,11 @@ impl App {
         self.draft.change().set_text(&text);
         self.offer_completion();
         // A whole command needs no popup but for what may follow it.
-        if self.completion.as_ref().is_some_and(|popup| popup.candidates.len() == 1 && popup.candidates[0].text == text) {
+        if self
+            .completion
+            .as_ref()
+            .is_some_and(|popup| popup.candidates.len() == 1 && popup.candidates[0].text == text)
+        {
             self.completion = None;
         }
     }

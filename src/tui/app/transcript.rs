@@ -121,7 +121,10 @@ impl Transcript {
     /// Shows the current branch; the cells it shares with what is shown stay as they are.
     pub fn show(&mut self, tree: &Tree) {
         let path = tree.path();
-        let on_path = |cell: &Cell| cell.node.is_none_or(|node| path.binary_search(&node).is_ok());
+        let on_path = |cell: &Cell| {
+            cell.node
+                .is_none_or(|node| path.binary_search(&node).is_ok())
+        };
         let shown = self.cells.len();
         let kept = self.cells.iter().position(|cell| !on_path(cell));
         self.cells.truncate(kept.unwrap_or(shown));

@@ -74,7 +74,11 @@ impl App {
         let text = self.draft.expanded();
         let text = text.trim_end();
         // A space hides the slash of a message that is no command.
-        let text = text.strip_prefix(' ').filter(|rest| rest.starts_with('/')).unwrap_or(text).to_owned();
+        let text = text
+            .strip_prefix(' ')
+            .filter(|rest| rest.starts_with('/'))
+            .unwrap_or(text)
+            .to_owned();
         let before = self.tree.head();
         if let Some(node) = self.editing.take() {
             self.left = Some(before);
@@ -245,7 +249,9 @@ impl App {
         let now = self.now;
         self.transcript.change_last(|cell| {
             cell.finish();
-            cell.duration = cell.started.map(|started| now.saturating_duration_since(started));
+            cell.duration = cell
+                .started
+                .map(|started| now.saturating_duration_since(started));
         });
     }
 
@@ -284,7 +290,9 @@ impl App {
     fn note_empty(&mut self, finish: Finish) {
         let why = match finish {
             Finish::Cancelled => "stopped before the answer began",
-            Finish::Context => "the context is full: `/new` starts afresh, `/undo` takes the last exchange back, `--context` makes room",
+            Finish::Context => {
+                "the context is full: `/new` starts afresh, `/undo` takes the last exchange back, `--context` makes room"
+            }
             _ => "the model said nothing",
         };
         let text = format!("{why}; Ctrl-R answers the message, `/undo` takes it back");
@@ -307,7 +315,10 @@ impl App {
 
     /// 90 % of the context are in use.
     pub(crate) fn is_nearly_full(&self) -> bool {
-        let context = self.model.as_ref().map_or(usize::MAX, |model| model.context);
+        let context = self
+            .model
+            .as_ref()
+            .map_or(usize::MAX, |model| model.context);
         self.context_used() >= context - context / 10
     }
 
@@ -323,7 +334,13 @@ impl App {
     pub(super) fn fail_turn(&mut self, mut turn: Turn, reason: &str) {
         let open = turn.open.take().filter(|_| turn.shown);
         if let Some(open) = open {
-            let text = self.transcript.cells().last().map(Cell::source).unwrap_or_default().to_owned();
+            let text = self
+                .transcript
+                .cells()
+                .last()
+                .map(Cell::source)
+                .unwrap_or_default()
+                .to_owned();
             self.close_cell();
             turn.messages.push(with_text(open, text));
         }
@@ -384,7 +401,11 @@ pub(super) fn ending(record: &TurnRecord) -> Option<String> {
         .messages
         .iter()
         .any(|message| message.kind() != Kind::Thinking);
-    let thinking = if answered { "" } else { " while thinking, before an answer" };
+    let thinking = if answered {
+        ""
+    } else {
+        " while thinking, before an answer"
+    };
     match record.finish {
         Finish::Stop if answered => None,
         Finish::Stop => Some("the model ended without an answer; Ctrl-R tries again".to_owned()),

@@ -54,10 +54,16 @@ mod tests {
 
     #[test]
     fn numbers_are_grouped_and_rounded_to_what_matters() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [0, 999, 1000, 1_234_567].map(count),
+            ["0", "999", "1,000", "1,234,567"]
+        );
         let times = [0.004, 0.42, 3.21, 125.4].map(|s| seconds(Duration::from_secs_f64(s)));
         assert_eq!(times, ["0.00 s", "0.42 s", "3.2 s", "2 min 05 s"]);
         assert_eq!([0.84, 23.44, 1234.4].map(rate), ["0.8", "23.4", "1,234"]);
-        assert_eq!([1_500, 2_000_000, 13_800_000_000].map(bytes), ["1.5 kB", "2.0 MB", "13.8 GB"]);
+        assert_eq!(
+            [1_500, 2_000_000, 13_800_000_000].map(bytes),
+            ["1.5 kB", "2.0 MB", "13.8 GB"]
+        );
     }
 }

@@ -91,7 +91,12 @@ pub(super) fn sessions(
     let first = first_shown(picker.index, room);
     let shown = found.iter().enumerate().skip(first).take(room);
     for (n, (index, summary)) in shown.enumerate() {
-        let line = session(app, summary, index == picker.index, usize::from(inner.width));
+        let line = session(
+            app,
+            summary,
+            index == picker.index,
+            usize::from(inner.width),
+        );
         put(buffer, row(inner, n + 1), &line);
     }
     caret
@@ -151,7 +156,10 @@ fn field(app: &App, picker: &Picker, area: Rect, buffer: &mut Buffer) -> Option<
         Span::styled(text, app.theme.text),
     ]);
     put(buffer, area, &line);
-    let x = area.x + u16::try_from(column).unwrap_or_default().min(area.width - 1);
+    let x = area.x
+        + u16::try_from(column)
+            .unwrap_or_default()
+            .min(area.width - 1);
     Some(Position::new(x, area.y))
 }
 

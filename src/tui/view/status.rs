@@ -60,8 +60,19 @@ pub(super) fn activity(app: &App, columns: u16) -> Line<'static> {
         (Phase::Loading { what, done, total }, _) => {
             Some(format!("{spinner} {what}{}", progress(*done, *total)))
         }
-        (Phase::Prefill { done, total, reused }, turn) => {
-            let mut text = format!("{spinner} reading {}/{} tokens", count(*done), count(*total));
+        (
+            Phase::Prefill {
+                done,
+                total,
+                reused,
+            },
+            turn,
+        ) => {
+            let mut text = format!(
+                "{spinner} reading {}/{} tokens",
+                count(*done),
+                count(*total)
+            );
             if *reused > 0 {
                 text += &format!(", {} reused", count(*reused));
             }
@@ -84,9 +95,16 @@ pub(super) fn activity(app: &App, columns: u16) -> Line<'static> {
     };
     let has_note = !pieces.is_empty();
     if let Some(text) = going {
-        pieces.push((if has_note { 5 } else { 8 }, Span::styled(text, theme.accent)));
+        pieces.push((
+            if has_note { 5 } else { 8 },
+            Span::styled(text, theme.accent),
+        ));
     }
-    if app.turn.as_ref().is_some_and(|turn| turn.repeating().is_some()) {
+    if app
+        .turn
+        .as_ref()
+        .is_some_and(|turn| turn.repeating().is_some())
+    {
         let text = "! the output repeats itself: Esc stops";
         pieces.push((7, Span::styled(text, theme.warning)));
     }
