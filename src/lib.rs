@@ -23,5 +23,6 @@ pub mod hub;
 pub mod session;
 pub mod settings;
 pub mod store;
+pub mod text;
 pub mod tokenizer;
 pub mod tui;

@@ -5,10 +5,12 @@
 //! [effects](event::Effect) and does nothing else; drawing is a function of the state.
 
 pub mod app;
+pub mod commands;
 pub mod editor;
 mod effects;
 pub mod event;
 mod input;
+pub mod keys;
 pub mod markdown;
 mod pace;
 mod panics;

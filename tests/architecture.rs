@@ -19,7 +19,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("tui", &["session", "settings", "store"]),
     (
         "cli",
-        &["settings", "store", "session", "hub", "checkpoint"],
+        &["tui", "settings", "store", "session", "hub", "checkpoint"],
     ),
     ("main", &["cli"]),
     ("lib", &[]),

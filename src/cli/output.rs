@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::style::{Style, is_unsafe};
+use super::style::Style;
+use crate::text::is_unsafe;
 
 /// The receiver of the answer.
 #[derive(Debug)]

@@ -1,13 +1,146 @@
 //! The state of the chat and how it changes.
 
-use std::time::Instant;
+pub(crate) mod areas;
+mod branches;
+pub(crate) mod cell;
+pub(crate) mod draft;
+mod execute;
+mod input;
+pub(crate) mod picker;
+pub(crate) mod transcript;
+pub(crate) mod turn;
 
-use super::event::{Effect, Msg, Opened};
-use crate::settings::Settings;
+use std::time::{Duration, Instant};
+
+use ratatui::layout::Rect;
+
+use super::commands::Candidate;
+use super::event::{Command, Effect, ModelInfo, Msg, Opened, WorkerEvent};
+use super::theme::Theme;
+use super::view;
+use crate::session::{Kind, Sampling, Setup};
+use crate::settings::{Settings, ThemeName};
+use crate::store::{Entry, NodeId, Record, Tree};
+use areas::Areas;
+use cell::{Cell, CellKind};
+use draft::Draft;
+use picker::Picker;
+use transcript::{Look, Transcript};
+use turn::Turn;
+use view::stats::Figures;
+
+/// What the model does.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Phase {
+    Loading {
+        what: String,
+        done: u64,
+        total: u64,
+    },
+    Idle,
+    Prefill {
+        done: usize,
+        total: usize,
+        reused: usize,
+    },
+    Streaming {
+        kind: Kind,
+    },
+    Stopping,
+    /// There is no model.
+    Failed {
+        message: String,
+        hint: Option<String>,
+    },
+}
+
+/// What has the keys.
+#[derive(Debug)]
+pub(crate) enum Mode {
+    Draft,
+    /// A message of the user's is being chosen for editing.
+    Select {
+        nodes: Vec<NodeId>,
+        index: usize,
+    },
+    Help {
+        scroll: usize,
+    },
+    Sessions(Picker),
+}
+
+/// How a note is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    Done,
+    Warning,
+}
+
+/// A line that goes away by itself.
+#[derive(Debug)]
+pub(crate) struct Note {
+    pub text: String,
+    pub level: Level,
+    /// Set by the first tick, since no other message knows the time.
+    until: Option<Instant>,
+    lasts: Duration,
+}
+
+/// The completion popup.
+#[derive(Debug)]
+pub(crate) struct Completion {
+    pub candidates: Vec<Candidate>,
+    pub index: usize,
+    /// The user moved in it, so Enter chooses.
+    pub touched: bool,
+}
 
 /// Everything that is on the screen and behind it.
 #[derive(Debug)]
-pub struct App {/* private */}
+pub struct App {
+    pub(crate) size: (u16, u16),
+    pub(crate) theme: Theme,
+    pub(crate) theme_name: ThemeName,
+    pub(crate) phase: Phase,
+    pub(crate) mode: Mode,
+    pub(crate) model: Option<ModelInfo>,
+    /// The model that was asked for last.
+    pub(crate) wanted: String,
+    pub(crate) title: Option<String>,
+    pub(crate) tree: Tree,
+    pub(crate) setup: Setup,
+    pub(crate) sampling: Sampling,
+    pub(crate) max_tokens: Option<usize>,
+    pub(crate) transcript: Transcript,
+    pub(crate) draft: Draft,
+    pub(crate) completion: Option<Completion>,
+    pub(crate) note: Option<Note>,
+    pub(crate) turn: Option<Turn>,
+    /// A message waits for the model to be loaded.
+    pub(crate) waiting: bool,
+    /// The message that the draft will replace, by a branch beside it.
+    pub(crate) editing: Option<NodeId>,
+    /// The place of the current branch among its siblings, counted from 1, and how many there are.
+    pub(crate) branch: Option<(usize, usize)>,
+    /// Tokens of the context in use after the last turn.
+    pub(crate) used: usize,
+    /// The figures of the last turn.
+    pub(crate) figures: Option<Figures>,
+    /// Counts ticks, for the spinner.
+    pub(crate) ticks: usize,
+    /// What was typed before an earlier message took its place.
+    stash: String,
+    /// The head before the last undo, edit, clear or change of branch.
+    left: Option<Option<NodeId>>,
+    saving: bool,
+    /// The session's file knows the setup in use.
+    setup_saved: bool,
+    /// A second Ctrl-C quits.
+    armed: bool,
+    turns: u64,
+    now: Instant,
+    effects: Vec<Effect>,
+}
 
 impl App {
     /// At the start: the model is still to be loaded (the first effects say so).
@@ -17,16 +150,360 @@ impl App {
         size: (u16, u16),
         now: Instant,
     ) -> (Self, Vec<Effect>) {
-        let _ = (settings, opened, size, now);
-        todo!()
+        let theme = theme(settings.theme);
+        let look = Look {
+            width: 0,
+            theme: theme.clone(),
+            unfolded: settings.show_thinking,
+        };
+        let mut app = Self {
+            size,
+            theme,
+            theme_name: settings.theme,
+            phase: Phase::Idle,
+            mode: Mode::Draft,
+            model: None,
+            wanted: String::new(),
+            title: None,
+            tree: Tree::default(),
+            setup: Setup {
+                reasoning: settings.reasoning,
+                instructions: settings.system,
+                ..Setup::default()
+            },
+            sampling: settings.sampling,
+            max_tokens: settings.max_tokens,
+            transcript: Transcript::new(look, 0),
+            draft: Draft::default(),
+            completion: None,
+            note: None,
+            turn: None,
+            waiting: false,
+            editing: None,
+            branch: None,
+            used: 0,
+            figures: None,
+            ticks: 0,
+            stash: String::new(),
+            left: None,
+            saving: settings.save,
+            setup_saved: false,
+            armed: false,
+            turns: 0,
+            now,
+            effects: Vec::new(),
+        };
+        app.load(settings.model);
+        if let Some(opened) = opened {
+            app.open(opened);
+        }
+        app.lay_out();
+        let effects = std::mem::take(&mut app.effects);
+        (app, effects)
     }
+
     /// What happens next. No I/O, no clock, no randomness.
     pub fn update(&mut self, msg: Msg) -> Vec<Effect> {
-        let _ = msg;
-        todo!()
+        match msg {
+            Msg::Key(key) => self.key(key),
+            Msg::Paste(text) => self.paste(&text),
+            Msg::Scroll(lines) => self.scroll(isize::from(lines)),
+            Msg::Resize { width, height } => self.size = (width, height),
+            Msg::Worker(event) => self.worker(event),
+            Msg::Tick(now) => self.tick(now),
+            Msg::Edited(Ok(text)) => {
+                self.draft.set(text.strip_suffix('\n').unwrap_or(&text));
+                self.offer_completion();
+            }
+            Msg::FileRead {
+                path,
+                result: Ok(text),
+            } => {
+                self.draft.attach(&path.display().to_string(), &text);
+                self.say("attached; write what you want to know of it");
+            }
+            Msg::FileRead {
+                path,
+                result: Err(reason),
+            } => self.fail(&format!("cannot read `{}`: {reason}", path.display())),
+            Msg::Sessions(result) => self.sessions(result),
+            Msg::Opened(result) => match *result {
+                Ok(opened) => {
+                    self.mode = Mode::Draft;
+                    self.open(opened);
+                }
+                Err(reason) => {
+                    self.mode = Mode::Draft;
+                    self.fail(&reason);
+                }
+            },
+            Msg::Done(what) => self.say(&what),
+            Msg::Problem(what) | Msg::Edited(Err(what)) => self.fail(&what),
+        }
+        self.lay_out();
+        std::mem::take(&mut self.effects)
     }
+
     /// Something moves (a spinner, a timed message): ticks are wanted.
     pub fn is_animated(&self) -> bool {
-        todo!()
+        self.is_busy() || self.note.is_some() || matches!(self.phase, Phase::Loading { .. })
+    }
+
+    /// An answer is being made.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.turn.is_some()
+    }
+
+    /// Where things are on a screen of this size.
+    pub(crate) fn areas(&self, area: Rect) -> Areas {
+        Areas::new(area, self.draft.layout().lines.len())
+    }
+
+    fn effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    /// Says something for a few seconds.
+    fn say(&mut self, text: &str) {
+        self.note(text, Level::Done, Duration::from_secs(4));
+    }
+
+    /// Says for a few seconds that something is not possible.
+    fn warn(&mut self, text: &str) {
+        self.note(text, Level::Warning, Duration::from_secs(8));
+    }
+
+    fn note(&mut self, text: &str, level: Level, lasts: Duration) {
+        let text = super::text::sanitize(text).replace('\n', " ");
+        self.armed = false;
+        self.note = Some(Note {
+            text,
+            level,
+            until: None,
+            lasts,
+        });
+    }
+
+    /// Puts an error where it stays.
+    fn fail(&mut self, text: &str) {
+        if self.is_busy() {
+            self.warn(text);
+        } else {
+            self.transcript.push(Cell::new(CellKind::Error, text));
+        }
+    }
+
+    /// Puts something to read where it stays.
+    fn tell(&mut self, text: &str) {
+        if self.is_busy() {
+            self.say(text);
+        } else {
+            self.transcript.push(Cell::new(CellKind::Notice, text));
+            self.transcript.follow();
+        }
+    }
+
+    fn tick(&mut self, now: Instant) {
+        self.now = now;
+        self.ticks = self.ticks.wrapping_add(1);
+        if let Some(note) = &mut self.note {
+            let until = *note.until.get_or_insert(now + note.lasts);
+            if now >= until {
+                self.note = None;
+                self.armed = false;
+            }
+        }
+        if let Some(turn) = &mut self.turn {
+            turn.tick(now);
+            if let Some(cell) = self.transcript.last_mut().filter(|cell| cell.live) {
+                cell.started.get_or_insert(now);
+            }
+        }
+    }
+
+    fn load(&mut self, model: String) {
+        self.phase = Phase::Loading {
+            what: format!("loading {model}"),
+            done: 0,
+            total: 0,
+        };
+        self.model = None;
+        self.wanted.clone_from(&model);
+        self.effect(Effect::Send(Command::Load { model }));
+    }
+
+    fn worker(&mut self, event: WorkerEvent) {
+        match event {
+            WorkerEvent::Loading { what, done, total } => {
+                if !self.is_busy() {
+                    let what = super::text::sanitize(&what).replace('\n', " ");
+                    self.phase = Phase::Loading { what, done, total };
+                }
+            }
+            WorkerEvent::Ready(model) => {
+                self.wanted.clone_from(&model.name);
+                self.model = Some(model);
+                self.phase = Phase::Idle;
+                if std::mem::take(&mut self.waiting) {
+                    self.start_turn(None);
+                }
+            }
+            WorkerEvent::LoadFailed { message, hint } => {
+                let mut text = format!("cannot load `{}`: {message}", self.wanted);
+                if let Some(hint) = &hint {
+                    text = text + "\nhint: " + hint;
+                }
+                text += "\n`/model NAME` loads another; `/model`, or r where nothing is typed, tries again";
+                self.phase = Phase::Failed { message, hint };
+                self.fail(&text);
+            }
+            WorkerEvent::Turn { turn, event } => {
+                if self.turn.as_ref().is_some_and(|mine| mine.id == turn) {
+                    self.turn_event(event);
+                }
+            }
+            WorkerEvent::Finished { turn, outcome } => {
+                if let Some(mine) = self.turn.take_if(|mine| mine.id == turn) {
+                    self.phase = Phase::Idle;
+                    match outcome {
+                        Ok(outcome) => self.finish_turn(&mine, outcome),
+                        Err(reason) => self.fail_turn(mine, &reason),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Goes on with a saved session.
+    fn open(&mut self, opened: Opened) {
+        self.tree = opened.tree;
+        let date = opened.setup.date.or(self.setup.date.take());
+        self.setup = Setup {
+            date,
+            ..opened.setup
+        };
+        self.setup_saved = true;
+        self.title = opened.title;
+        self.left = None;
+        self.editing = None;
+        self.waiting = false;
+        self.transcript.clear();
+        self.draft.forget_history();
+        let path = self.tree.path();
+        for node in &path {
+            if let Entry::User(text) = self.tree.entry(*node) {
+                self.draft.remember_message(text);
+            }
+        }
+        self.moved();
+        if let Some(warning) = opened.warning {
+            self.fail(&warning);
+        }
+        if !path.is_empty() {
+            let title = self.title.as_deref().unwrap_or("the session").to_owned();
+            let messages = match self.tree.history().len() {
+                1 => "1 message".to_owned(),
+                messages => format!("{messages} messages"),
+            };
+            self.tell(&format!(
+                "opened {title}: the next turn reads its {messages} once"
+            ));
+        }
+    }
+
+    /// The head of the tree is another.
+    fn moved(&mut self) {
+        self.transcript.show(&self.tree);
+        let path = self.tree.path();
+        let last = self.last_turn();
+        let used = last.map(|record| record.prompt_tokens + record.generated_tokens);
+        self.figures = last.map(Figures::of);
+        self.used = used.unwrap_or_default();
+        self.branch = self
+            .fork(&path)
+            .map(|(siblings, index)| (index + 1, siblings.len()));
+    }
+
+    /// The last place on the path that has several branches: those, and which of them is current.
+    fn fork(&self, path: &[NodeId]) -> Option<(Vec<NodeId>, usize)> {
+        path.iter().rev().find_map(|node| {
+            let siblings = self.tree.siblings(*node);
+            let index = siblings.iter().position(|sibling| sibling == node)?;
+            (siblings.len() > 1).then_some((siblings, index))
+        })
+    }
+
+    fn set_head(&mut self, head: Option<NodeId>) {
+        if head != self.tree.head() {
+            self.tree.set_head(head);
+            if self.saving {
+                self.effect(Effect::Save(Record::Head(head)));
+            }
+        }
+    }
+
+    fn push_entry(&mut self, entry: Entry) -> NodeId {
+        let parent = self.tree.head();
+        let id = self.tree.push(entry.clone());
+        if self.saving {
+            self.save_setup();
+            self.effect(Effect::Save(Record::Node { id, parent, entry }));
+        }
+        id
+    }
+
+    fn save_setup(&mut self) {
+        if self.saving && !std::mem::replace(&mut self.setup_saved, true) {
+            let record = Record::Setup {
+                instructions: self.setup.instructions.clone(),
+                reasoning: self.setup.reasoning,
+                model: self.wanted.clone(),
+            };
+            self.effect(Effect::Save(record));
+        }
+    }
+
+    /// System prompt, reasoning or model are others: the session's file learns it, once there is one.
+    fn setup_changed(&mut self) {
+        self.setup_saved = false;
+        if self.tree.head().is_some() {
+            self.save_setup();
+        }
+    }
+
+    fn set_theme(&mut self, name: ThemeName) {
+        self.theme_name = name;
+        self.theme = theme(name);
+    }
+
+    /// Brings every cached line in step with the state.
+    fn lay_out(&mut self) {
+        let (width, height) = self.size;
+        self.draft.lay_out(Areas::draft_width(width));
+        let look = Look {
+            width: usize::from(width).max(1),
+            theme: self.theme.clone(),
+            unfolded: self.transcript.look().unfolded,
+        };
+        self.transcript.set_look(look);
+        let areas = self.areas(Rect::new(0, 0, width, height));
+        self.transcript
+            .set_height(usize::from(areas.transcript.height));
+        self.transcript.prepare();
+        if let Mode::Help { scroll } = &mut self.mode {
+            let (lines, room) = view::help::extent(&self.theme, self.size);
+            *scroll = (*scroll).min(lines.saturating_sub(room));
+        }
     }
 }
+
+fn theme(name: ThemeName) -> Theme {
+    match name {
+        ThemeName::Standard => Theme::standard(),
+        ThemeName::HighContrast => Theme::high_contrast(),
+        ThemeName::Plain => Theme::plain(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,278 @@
+//! One piece of the transcript and its lines.
+
+use std::time::{Duration, Instant};
+
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::transcript::Look;
+use crate::session::{Kind, Message};
+use crate::store::NodeId;
+use crate::tui::markdown::Markdown;
+use crate::tui::text::{sanitize, wrap};
+use crate::tui::view::figures::{count, seconds};
+
+/// What a cell shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CellKind {
+    User,
+    Thinking,
+    Answer,
+    /// Said before a tool is called.
+    Preamble,
+    ToolCall {
+        name: String,
+    },
+    Notice,
+    Error,
+}
+
+impl CellKind {
+    pub fn of(message: &Message) -> Self {
+        match message.kind() {
+            Kind::Thinking => Self::Thinking,
+            Kind::Preamble => Self::Preamble,
+            Kind::Final => Self::Answer,
+            Kind::ToolCall => Self::ToolCall {
+                name: sanitize(message.tool_name().unwrap_or_default()).replace('\n', " "),
+            },
+        }
+    }
+}
+
+/// Longest piece of a line that is wrapped again as it grows.
+const LONGEST_OPEN: usize = 4096;
+
+/// Text in wrapped lines, of which only the last source line is wrapped again when more comes.
+#[derive(Debug, Default)]
+struct Flow {
+    lines: Vec<Line<'static>>,
+    /// Of these, those that no longer change.
+    frozen: usize,
+    /// Where in the source the rest begins.
+    open: usize,
+}
+
+/// How the lines of a flow begin and look.
+struct Manner {
+    first: Line<'static>,
+    later: Line<'static>,
+    style: Style,
+}
+
+impl Flow {
+    fn grow(&mut self, source: &str, manner: &Manner, width: usize) {
+        self.lines.truncate(self.frozen);
+        let mut rest = source.get(self.open..).unwrap_or_default();
+        loop {
+            let end = rest.find('\n');
+            let line = &rest[..end.unwrap_or(rest.len())];
+            let (cut, skip) = match end {
+                _ if line.len() > LONGEST_OPEN => (Self::cut(line), 0),
+                Some(end) => (end, 1),
+                None => break,
+            };
+            self.wrap(&rest[..cut], manner, width);
+            self.frozen = self.lines.len();
+            self.open += cut + skip;
+            rest = &rest[cut + skip..];
+        }
+        if !rest.is_empty() {
+            self.wrap(rest, manner, width);
+        }
+    }
+
+    fn wrap(&mut self, text: &str, manner: &Manner, width: usize) {
+        let prefix = if self.lines.is_empty() {
+            &manner.first
+        } else {
+            &manner.later
+        };
+        let mut line = prefix.clone();
+        line.push_span(Span::styled(text.to_owned(), manner.style));
+        self.lines.extend(wrap(&line, width, &manner.later));
+    }
+
+    /// Where a very long line is cut: after the last space before the limit.
+    fn cut(line: &str) -> usize {
+        let limit = (0..=LONGEST_OPEN)
+            .rev()
+            .find(|at| line.is_char_boundary(*at))
+            .unwrap_or(line.len());
+        line[..limit].rfind(' ').map_or(limit, |at| at + 1)
+    }
+}
+
+#[derive(Debug)]
+enum Body {
+    /// Not laid out yet.
+    Source(String),
+    Plain {
+        source: String,
+        flow: Flow,
+    },
+    Markdown(Markdown),
+}
+
+#[derive(Debug)]
+pub(crate) struct Cell {
+    pub kind: CellKind,
+    /// The exchange in the tree that it shows; `None` for notices and what is being made.
+    pub node: Option<NodeId>,
+    /// It is being made.
+    pub live: bool,
+    /// Tokens, where they were counted.
+    pub tokens: usize,
+    /// When it began, and how long it took.
+    pub started: Option<Instant>,
+    pub duration: Option<Duration>,
+    body: Body,
+    /// The one line of folded thinking.
+    folded: Option<Line<'static>>,
+    generation: Option<u64>,
+}
+
+impl Cell {
+    pub fn new(kind: CellKind, text: &str) -> Self {
+        Self {
+            body: Body::Source(match kind {
+                CellKind::Answer => text.to_owned(),
+                _ => sanitize(text).into_owned(),
+            }),
+            kind,
+            node: None,
+            live: false,
+            tokens: 0,
+            started: None,
+            duration: None,
+            folded: None,
+            generation: None,
+        }
+    }
+
+    pub fn source(&self) -> &str {
+        match &self.body {
+            Body::Source(source) | Body::Plain { source, .. } => source,
+            Body::Markdown(markdown) => markdown.source(),
+        }
+    }
+
+    pub fn lines(&self) -> &[Line<'static>] {
+        match (&self.folded, &self.body) {
+            (Some(line), _) => std::slice::from_ref(line),
+            (None, Body::Source(_)) => &[],
+            (None, Body::Plain { flow, .. }) => &flow.lines,
+            (None, Body::Markdown(markdown)) => markdown.lines(),
+        }
+    }
+
+    pub fn append(&mut self, text: &str, look: &Look) {
+        match &mut self.body {
+            Body::Markdown(markdown) => markdown.push(text),
+            Body::Source(source) if self.kind == CellKind::Answer => source.push_str(text),
+            Body::Source(source) => source.push_str(&sanitize(text)),
+            Body::Plain { source, flow } => {
+                source.push_str(&sanitize(text));
+                flow.grow(source, &manner(&self.kind, look), look.width);
+            }
+        }
+    }
+
+    /// Nothing more comes.
+    pub fn finish(&mut self) {
+        self.live = false;
+        if let Body::Markdown(markdown) = &mut self.body {
+            markdown.finish();
+        }
+    }
+
+    pub fn forget_lines(&mut self) {
+        self.generation = None;
+    }
+
+    /// Makes the lines, where they are not those of this look.
+    pub fn lay_out(&mut self, look: &Look, generation: u64) {
+        if self.generation == Some(generation) {
+            return;
+        }
+        self.generation = Some(generation);
+        self.folded = None;
+        if self.kind == CellKind::Thinking && !self.live && !look.unfolded {
+            let folded = Line::styled(self.summary(), look.theme.thinking);
+            let mut lines = wrap(&folded, look.width, &Line::default()).into_iter();
+            self.folded = Some(lines.next().unwrap_or_default());
+            return;
+        }
+        match &mut self.body {
+            Body::Markdown(markdown) => markdown.layout(look.width, &look.theme),
+            Body::Source(source) | Body::Plain { source, .. } => {
+                let source = std::mem::take(source);
+                self.body = if self.kind == CellKind::Answer {
+                    let mut markdown = Markdown::new(look.width, &look.theme);
+                    markdown.push(&source);
+                    if !self.live {
+                        markdown.finish();
+                    }
+                    Body::Markdown(markdown)
+                } else {
+                    let mut flow = Flow {
+                        lines: header(&self.kind, look),
+                        ..Flow::default()
+                    };
+                    flow.frozen = flow.lines.len();
+                    flow.grow(&source, &manner(&self.kind, look), look.width);
+                    Body::Plain { source, flow }
+                };
+            }
+        }
+    }
+
+    /// What folded thinking says of itself.
+    fn summary(&self) -> String {
+        let mut text = "thought".to_owned();
+        if let Some(duration) = self.duration {
+            text.push_str(" for ");
+            text.push_str(&seconds(duration));
+        }
+        let (number, unit) = match self.tokens {
+            0 => (self.source().chars().count(), "characters"),
+            tokens => (tokens, "tokens"),
+        };
+        text + ", " + &count(number) + " " + unit + "  (Ctrl-T)"
+    }
+}
+
+/// Lines before the text.
+fn header(kind: &CellKind, look: &Look) -> Vec<Line<'static>> {
+    let (text, style) = match kind {
+        CellKind::Thinking => ("┊ thinking".to_owned(), look.theme.thinking),
+        CellKind::ToolCall { name } => (format!("→ calls {name}"), look.theme.tool),
+        _ => return Vec::new(),
+    };
+    let hanging = Line::raw("  ");
+    wrap(&Line::styled(text, style), look.width, &hanging)
+}
+
+/// How the text begins and looks.
+fn manner(kind: &CellKind, look: &Look) -> Manner {
+    let theme = &look.theme;
+    let (first, later, style) = match kind {
+        CellKind::User => ("› ", "  ", theme.user),
+        CellKind::Thinking => ("┊ ", "┊ ", theme.thinking),
+        CellKind::Preamble => ("» ", "  ", theme.text),
+        CellKind::ToolCall { .. } => ("  ", "  ", theme.tool),
+        CellKind::Notice => ("· ", "  ", theme.notice),
+        CellKind::Error => ("✗ ", "  ", theme.error),
+        CellKind::Answer => ("", "", theme.text),
+    };
+    // A few columns are too few for a margin.
+    let line = |text: &'static str| match look.width {
+        0..8 => Line::default(),
+        _ => Line::styled(text, style),
+    };
+    Manner {
+        first: line(first),
+        later: line(later),
+        style,
+    }
+}

@@ -1,0 +1,332 @@
+//! Commands, carried out.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use super::{App, Mode, Phase};
+use crate::session::{Kind, Reasoning, Sampling};
+use crate::settings::ThemeName;
+use crate::store::{Entry, Record, Tree, TurnRecord, export};
+use crate::tui::commands::{self, Verb};
+use crate::tui::event::Effect;
+use crate::tui::markdown::Markdown;
+use crate::tui::view;
+
+impl App {
+    /// Carries out what is typed; the draft stays where it is not understood.
+    pub(super) fn execute(&mut self, name: &str, arguments: &str) {
+        let Some(command) = commands::find(name) else {
+            let meant = match commands::nearest(name) {
+                Some(nearest) => format!(": did you mean /{}?", nearest.name),
+                None => ": /help lists all; a space before it sends it as a message".to_owned(),
+            };
+            self.warn(&format!("there is no command /{name}{meant}"));
+            return;
+        };
+        if !command.while_busy && !self.may_change() {
+            return;
+        }
+        if command.arguments.is_empty() && !arguments.is_empty() {
+            self.warn(&format!("/{name} takes nothing, but `{arguments}` follows"));
+            return;
+        }
+        if !command.arguments.is_empty()
+            && !command.arguments.starts_with('[')
+            && arguments.is_empty()
+        {
+            self.warn(&format!("/{name} {}: {}", command.arguments, command.help));
+            return;
+        }
+        let kept = self.draft.text().to_owned();
+        self.draft.sent();
+        if self.perform(command.verb, arguments).is_err() {
+            self.draft.set(&kept);
+        }
+    }
+
+    /// `Err` where the arguments are not understood, which was then said.
+    fn perform(&mut self, verb: Verb, arguments: &str) -> Result<(), ()> {
+        match verb {
+            Verb::Help => self.mode = Mode::Help { scroll: 0 },
+            Verb::New => self.new_conversation(),
+            Verb::Clear => {
+                self.left = Some(self.tree.head());
+                self.editing = None;
+                self.set_head(None);
+                self.transcript.clear();
+                self.moved();
+                self.say("forgotten; `/branch back` returns to it");
+            }
+            Verb::Regenerate => self.regenerate(),
+            Verb::Edit if arguments.is_empty() => self.edit(None),
+            Verb::Edit => {
+                let number = self.number(arguments, "the number of a message, 1 for the first")?;
+                self.edit(Some(number));
+            }
+            Verb::Undo => self.undo_exchange(),
+            Verb::Branch => self.go_to_branch(arguments),
+            Verb::System => self.system(arguments),
+            Verb::Reasoning => return self.reasoning(arguments),
+            Verb::Temperature
+            | Verb::TopK
+            | Verb::TopP
+            | Verb::MinP
+            | Verb::RepetitionPenalty
+            | Verb::Seed => return self.sample(verb, arguments),
+            Verb::MaxTokens => match arguments {
+                "" => {}
+                "off" => self.max_tokens = None,
+                number => {
+                    let number: usize = self.number(number, "1 or more, or off")?;
+                    if number == 0 {
+                        self.warn("max-tokens 0 is out of range, expected 1 or more, or off");
+                        return Err(());
+                    }
+                    self.max_tokens = Some(number);
+                }
+            },
+            Verb::Model => self.change_model(arguments),
+            Verb::Read => self.effect(Effect::ReadFile(PathBuf::from(arguments))),
+            Verb::Save => self.save(arguments),
+            Verb::Rename => self.rename(arguments),
+            Verb::Open => self.list_sessions(),
+            Verb::Export => return self.export(Path::new(arguments)),
+            Verb::Copy => self.copy(arguments),
+            Verb::Thinking => match arguments {
+                "" => self.fold_thinking(!self.transcript.look().unfolded),
+                "show" => self.fold_thinking(true),
+                "hide" => self.fold_thinking(false),
+                other => return self.refuse(other, "show or hide"),
+            },
+            Verb::Theme => match arguments {
+                "" => {}
+                "standard" => self.set_theme(ThemeName::Standard),
+                "high-contrast" => self.set_theme(ThemeName::HighContrast),
+                "plain" => self.set_theme(ThemeName::Plain),
+                other => return self.refuse(other, "standard, high-contrast or plain"),
+            },
+            Verb::Stats => {
+                let text = view::stats::text(self);
+                self.tell(&text);
+            }
+            Verb::Quit => self.quit(0),
+        }
+        match verb {
+            Verb::MaxTokens => self.say(&view::stats::max_tokens(self)),
+            Verb::Theme => self.say(&view::stats::theme(self)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, value: &str, expected: &str) -> Result<(), ()> {
+        self.warn(&format!("`{value}` is not understood, expected {expected}"));
+        Err(())
+    }
+
+    fn number<T: FromStr>(&mut self, value: &str, expected: &str) -> Result<T, ()> {
+        match value.parse() {
+            Ok(number) => Ok(number),
+            Err(_) => {
+                self.warn(&format!("`{value}` is not understood, expected {expected}"));
+                Err(())
+            }
+        }
+    }
+
+    fn new_conversation(&mut self) {
+        self.tree = Tree::default();
+        self.title = None;
+        self.left = None;
+        self.editing = None;
+        self.setup_saved = false;
+        self.transcript.clear();
+        self.moved();
+        self.effect(Effect::NewSession);
+        self.say("a new conversation");
+    }
+
+    fn system(&mut self, text: &str) {
+        match text {
+            "" => {
+                let text = match &self.setup.instructions {
+                    Some(text) => format!("system prompt: {text}"),
+                    None => "there is no system prompt; `/system TEXT` sets one".to_owned(),
+                };
+                self.tell(&text);
+                return;
+            }
+            "off" => self.setup.instructions = None,
+            text => self.setup.instructions = Some(text.to_owned()),
+        }
+        self.setup_changed();
+        self.say("the system prompt is changed; the next turn reads everything once");
+    }
+
+    fn reasoning(&mut self, level: &str) -> Result<(), ()> {
+        if !level.is_empty() {
+            match level.parse::<Reasoning>() {
+                Ok(level) => self.setup.reasoning = level,
+                Err(error) => {
+                    self.warn(&error.to_string());
+                    return Err(());
+                }
+            }
+            self.setup_changed();
+        }
+        self.say(&format!("reasoning: {}", self.setup.reasoning));
+        Ok(())
+    }
+
+    fn sample(&mut self, verb: Verb, value: &str) -> Result<(), ()> {
+        if !value.is_empty() {
+            let mut sampling = self.sampling.clone();
+            match verb {
+                Verb::TopK => sampling.top_k = self.number(value, "0 (keeps all) or more")?,
+                Verb::Seed if value == "off" => sampling.seed = None,
+                Verb::Seed => {
+                    sampling.seed = Some(self.number(value, "0 to 18446744073709551615, or off")?);
+                }
+                verb => *field(&mut sampling, verb) = self.number(value, "a number")?,
+            }
+            if let Err(error) = sampling.validate() {
+                self.warn(&error.to_string());
+                return Err(());
+            }
+            self.sampling = sampling;
+        }
+        self.say(&view::stats::sampling(&self.sampling));
+        Ok(())
+    }
+
+    fn change_model(&mut self, name: &str) {
+        match (&self.phase, name) {
+            (Phase::Loading { .. }, _) => self.warn("a model is being loaded already"),
+            (Phase::Failed { .. }, "") => self.load(self.wanted.clone()),
+            (_, "") => self.tell(&view::stats::model(self)),
+            (_, name) => {
+                self.load(name.to_owned());
+                self.setup_changed();
+            }
+        }
+    }
+
+    fn save(&mut self, title: &str) {
+        if !self.saving {
+            self.saving = true;
+            self.setup_saved = false;
+            self.effect(Effect::NewSession);
+            self.save_setup();
+            for id in self.tree.path() {
+                let record = Record::Node {
+                    id,
+                    parent: self.tree.parent(id),
+                    entry: self.tree.entry(id).clone(),
+                };
+                self.effect(Effect::Save(record));
+            }
+            self.say("the session is saved from now on");
+        } else if title.is_empty() {
+            self.say("the session is saved as it goes; `/save TITLE` names it");
+        }
+        if !title.is_empty() {
+            self.rename(title);
+        }
+    }
+
+    fn rename(&mut self, title: &str) {
+        if self.saving {
+            self.title = Some(title.to_owned());
+            self.effect(Effect::RenameSession {
+                id: None,
+                title: title.to_owned(),
+            });
+        } else {
+            self.warn("the session is not being saved; `/save TITLE` begins it");
+        }
+    }
+
+    fn export(&mut self, path: &Path) -> Result<(), ()> {
+        let title = self.title.as_deref().unwrap_or("Conversation");
+        let content = match path.extension().and_then(|end| end.to_str()) {
+            Some("md") => export::markdown(title, &self.tree),
+            Some("json") => export::json(title, &self.tree),
+            _ => {
+                return self.refuse(
+                    &path.display().to_string(),
+                    "a name that ends in .md or .json",
+                );
+            }
+        };
+        self.effect(Effect::Export {
+            path: path.to_owned(),
+            content,
+        });
+        Ok(())
+    }
+
+    /// The last turn on the current branch.
+    pub(crate) fn last_turn(&self) -> Option<&TurnRecord> {
+        let path = self.tree.path();
+        path.iter()
+            .rev()
+            .find_map(|node| match self.tree.entry(*node) {
+                Entry::Turn(record) => Some(record),
+                Entry::User(_) => None,
+            })
+    }
+
+    pub(super) fn copy(&mut self, what: &str) {
+        let answer = self.last_turn().map(answer).filter(|text| !text.is_empty());
+        let Some(answer) = answer else {
+            self.warn("there is no answer to copy");
+            return;
+        };
+        let text = match what {
+            "" => Some(answer),
+            "code" => {
+                let mut markdown = Markdown::new(80, &self.theme);
+                markdown.push(&answer);
+                markdown.finish();
+                markdown.code_blocks().pop()
+            }
+            other => {
+                self.warn(&format!(
+                    "`{other}` is not understood, expected nothing or code"
+                ));
+                return;
+            }
+        };
+        match text {
+            Some(text) => self.effect(Effect::Copy(text)),
+            None => self.warn("there is no code block in the last answer"),
+        }
+    }
+}
+
+fn field(sampling: &mut Sampling, verb: Verb) -> &mut f32 {
+    match verb {
+        Verb::TopP => &mut sampling.top_p,
+        Verb::MinP => &mut sampling.min_p,
+        Verb::RepetitionPenalty => &mut sampling.repetition_penalty,
+        _ => &mut sampling.temperature,
+    }
+}
+
+/// The answer's text; where there is none, what was said before a tool call.
+fn answer(record: &TurnRecord) -> String {
+    let text = |kind| {
+        let texts = record
+            .messages
+            .iter()
+            .filter(|message| message.kind() == kind);
+        let texts: Vec<_> = texts.map(crate::session::Message::text).collect();
+        texts.join("\n\n")
+    };
+    let answer = text(Kind::Final);
+    if answer.is_empty() {
+        text(Kind::Preamble)
+    } else {
+        answer
+    }
+}

@@ -1,0 +1,180 @@
+//! Completions above the draft, and the list of sessions.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Widget};
+
+use super::{cut, put, row};
+use crate::store::Summary;
+use crate::tui::app::App;
+use crate::tui::app::picker::{Picker, Question};
+use crate::tui::editor::Editor;
+use crate::tui::text::{sanitize, width};
+
+/// Most candidates that are shown at once.
+const MOST: usize = 8;
+
+/// The first of `shown` rows such that `index` is among them.
+fn first_shown(index: usize, shown: usize) -> usize {
+    (index + 1).saturating_sub(shown)
+}
+
+pub(super) fn completion(app: &App, above: Rect, buffer: &mut Buffer) {
+    let Some(completion) = &app.completion else {
+        return;
+    };
+    let candidates = &completion.candidates;
+    let rows = candidates.len().min(MOST).min(usize::from(above.height));
+    let area = Rect {
+        y: above.bottom() - rows as u16,
+        height: rows as u16,
+        ..above
+    };
+    Clear.render(area, buffer);
+    let labels = candidates.iter().map(|candidate| width(&candidate.label));
+    let column = labels.max().unwrap_or_default().min(34);
+    let first = first_shown(completion.index, rows);
+    let shown = candidates.iter().enumerate().skip(first).take(rows);
+    for (n, (index, candidate)) in shown.enumerate() {
+        let is_chosen = index == completion.index;
+        let mark = if is_chosen { "▶ " } else { "  " };
+        let label = cut(&candidate.label, column);
+        let gap = " ".repeat(column.saturating_sub(width(&label)) + 2);
+        let mut line = Line::from(vec![
+            Span::raw(mark),
+            Span::styled(label, app.theme.accent),
+            Span::styled(format!("{gap}{}", candidate.help), app.theme.dim),
+        ]);
+        if is_chosen {
+            line = line.style(app.theme.selected);
+        }
+        put(buffer, row(area, n), &line);
+    }
+}
+
+/// Draws the list; where the caret of its field is.
+pub(super) fn sessions(
+    app: &App,
+    picker: &Picker,
+    area: Rect,
+    buffer: &mut Buffer,
+) -> Option<Position> {
+    let area = Rect {
+        height: area.height.saturating_sub(2).max(1),
+        ..area
+    };
+    Clear.render(area, buffer);
+    Block::bordered()
+        .border_style(app.theme.rule)
+        .title(" Sessions ")
+        .render(area, buffer);
+    let inner = Rect {
+        x: area.x + 1,
+        y: area.y + 1,
+        width: area.width.saturating_sub(2),
+        height: area.height.saturating_sub(2),
+    };
+    let caret = field(app, picker, row(inner, 0), buffer);
+    let room = usize::from(inner.height.saturating_sub(1));
+    let found = picker.found();
+    if found.is_empty() {
+        let text = if picker.is_loading() {
+            "looking for sessions"
+        } else if picker.search.text().is_empty() {
+            "there are no saved sessions"
+        } else {
+            "no session has these words"
+        };
+        put(buffer, row(inner, 1), &Line::styled(text, app.theme.dim));
+    }
+    let first = first_shown(picker.index, room);
+    let shown = found.iter().enumerate().skip(first).take(room);
+    for (n, (index, summary)) in shown.enumerate() {
+        let line = session(
+            app,
+            summary,
+            index == picker.index,
+            usize::from(inner.width),
+        );
+        put(buffer, row(inner, n + 1), &line);
+    }
+    caret
+}
+
+fn session(app: &App, summary: &Summary, is_chosen: bool, columns: usize) -> Line<'static> {
+    let mark = if is_chosen { "▶ " } else { "  " };
+    let (about, style) = match &summary.problem {
+        Some(_) => ("! cannot be read".to_owned(), app.theme.warning),
+        None if summary.messages == 1 => ("1 message".to_owned(), app.theme.dim),
+        None => (format!("{} messages", summary.messages), app.theme.dim),
+    };
+    let title = sanitize(&summary.title).replace('\n', " ");
+    let taken = width(&about) + 4;
+    // Too narrow for both: the title.
+    let (about, room) = if columns < taken + 12 {
+        (String::new(), columns.saturating_sub(2))
+    } else {
+        (about, columns - taken)
+    };
+    let title = cut(&title, room);
+    let gap = " ".repeat(room.saturating_sub(width(&title)) + 1);
+    let mut line = Line::from(vec![
+        Span::raw(mark),
+        Span::styled(title, app.theme.text),
+        Span::raw(gap),
+        Span::styled(about, style),
+    ]);
+    if is_chosen {
+        line = line.style(app.theme.selected);
+    }
+    line
+}
+
+/// The search, the new title, or the question.
+fn field(app: &App, picker: &Picker, area: Rect, buffer: &mut Buffer) -> Option<Position> {
+    let (label, editor): (&str, &Editor) = match &picker.question {
+        None => ("search: ", &picker.search),
+        Some(Question::Rename(title)) => ("title: ", title),
+        Some(Question::Delete) => {
+            let title = picker.chosen().map_or("", |summary| &summary.title);
+            let title = sanitize(title).replace('\n', " ");
+            let room = usize::from(area.width).saturating_sub(18);
+            let text = format!("delete `{}`? y or n", cut(&title, room));
+            put(buffer, area, &Line::styled(text, app.theme.warning));
+            return None;
+        }
+    };
+    if area.is_empty() {
+        return None;
+    }
+    let room = usize::from(area.width).saturating_sub(width(label) + 1);
+    let text = tail(editor.text(), room);
+    let column = width(label) + width(&text);
+    let line = Line::from(vec![
+        Span::styled(label, app.theme.dim),
+        Span::styled(text, app.theme.text),
+    ]);
+    put(buffer, area, &line);
+    let x = area.x
+        + u16::try_from(column)
+            .unwrap_or_default()
+            .min(area.width - 1);
+    Some(Position::new(x, area.y))
+}
+
+/// The end of a text that fits.
+fn tail(text: &str, room: usize) -> String {
+    use unicode_segmentation::UnicodeSegmentation;
+    let mut used = 0;
+    let start = text
+        .grapheme_indices(true)
+        .rev()
+        .take_while(|(_, grapheme)| {
+            used += width(grapheme);
+            used <= room
+        })
+        .last()
+        .map_or(text.len(), |(at, _)| at);
+    text[start..].to_owned()
+}

@@ -1,0 +1,111 @@
+//! Figures and settings in words.
+
+use super::figures::{count, rate, seconds};
+use crate::session::Sampling;
+use crate::settings::ThemeName;
+use crate::store::TurnRecord;
+use crate::tui::app::App;
+
+/// The figures of a turn that the status line shows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Figures {
+    /// Tokens per second.
+    pub prefill: Option<f64>,
+    pub decode: Option<f64>,
+    pub first: Option<std::time::Duration>,
+    pub reused: usize,
+}
+
+impl Figures {
+    pub fn of(record: &TurnRecord) -> Self {
+        let per_second = |tokens: usize, time: std::time::Duration| {
+            (tokens > 0 && !time.is_zero()).then(|| tokens as f64 / time.as_secs_f64())
+        };
+        let read = record.prompt_tokens.saturating_sub(record.cached_tokens);
+        Self {
+            prefill: per_second(read, record.prefill),
+            decode: per_second(record.generated_tokens.saturating_sub(1), record.decode),
+            first: record.time_to_first_token,
+            reused: record.cached_tokens,
+        }
+    }
+}
+
+/// All there is to say.
+pub(crate) fn text(app: &App) -> String {
+    let mut lines = vec![model(app)];
+    if let Some(record) = app.last_turn() {
+        let figures = Figures::of(record);
+        let speed = |speed: Option<f64>| {
+            speed.map_or_else(String::new, |speed| format!(" at {} tok/s", rate(speed)))
+        };
+        lines.push(format!(
+            "prompt: {} tokens, {} reused, the others read in {}{}",
+            count(record.prompt_tokens),
+            count(record.cached_tokens),
+            seconds(record.prefill),
+            speed(figures.prefill)
+        ));
+        lines.push(format!(
+            "answer: {} tokens in {}{}",
+            count(record.generated_tokens),
+            seconds(record.decode),
+            speed(figures.decode)
+        ));
+        if let Some(first) = figures.first {
+            lines.push(format!("first token after {}", seconds(first)));
+        }
+        lines.push(format!("seed: {}", record.seed));
+    }
+    lines.push(format!("reasoning: {}", app.setup.reasoning));
+    lines.push(sampling(&app.sampling));
+    lines.push(max_tokens(app));
+    if let Some((branch, of)) = app.branch {
+        lines.push(format!("branch {branch} of {of}"));
+    }
+    lines.join("\n")
+}
+
+pub(crate) fn model(app: &App) -> String {
+    match &app.model {
+        Some(model) => format!(
+            "model: {} on {}, loaded in {}; context: {} of {} tokens",
+            model.name,
+            model.device,
+            seconds(model.load_time),
+            count(app.context_used()),
+            count(model.context)
+        ),
+        None => format!("model: {}, not loaded", app.wanted),
+    }
+}
+
+pub(crate) fn sampling(sampling: &Sampling) -> String {
+    format!(
+        "temperature {}, top-k {}, top-p {}, min-p {}, repetition-penalty {}, seed {}",
+        sampling.temperature,
+        sampling.top_k,
+        sampling.top_p,
+        sampling.min_p,
+        sampling.repetition_penalty,
+        sampling
+            .seed
+            .map_or_else(|| "off".to_owned(), |seed| seed.to_string()),
+    )
+}
+
+pub(crate) fn max_tokens(app: &App) -> String {
+    app.max_tokens.map_or_else(
+        || "max-tokens off".to_owned(),
+        |tokens| format!("max-tokens {tokens}"),
+    )
+}
+
+pub(crate) fn theme(app: &App) -> String {
+    let name = match app.theme_name {
+        ThemeName::Standard => "standard",
+        ThemeName::HighContrast => "high-contrast",
+        ThemeName::Plain => "plain",
+    };
+    format!("theme: {name}")
+}

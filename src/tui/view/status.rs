@@ -1,0 +1,218 @@
+//! The lines around the draft: what goes on, the keys, the figures.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::figures::{bytes, count, rate, seconds};
+use super::{bold, cut};
+use crate::session::Kind;
+use crate::tui::app::turn::Turn;
+use crate::tui::app::{App, Level, Phase};
+use crate::tui::keys;
+use crate::tui::text::width;
+
+const SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
+
+/// Joins the pieces that fit, in their order; those of the least weight go first.
+fn fit(pieces: Vec<(u8, Span<'static>)>, separator: &'static str, room: usize) -> Line<'static> {
+    let mut pieces = pieces;
+    let total = |pieces: &[(u8, Span<'_>)]| {
+        let texts: usize = pieces.iter().map(|(_, span)| width(&span.content)).sum();
+        texts + separator.len() * pieces.len().saturating_sub(1)
+    };
+    while pieces.len() > 1 && total(&pieces) > room {
+        let least = pieces
+            .iter()
+            .enumerate()
+            .min_by_key(|(index, (weight, _))| (*weight, std::cmp::Reverse(*index)))
+            .map(|(index, _)| index);
+        if let Some(least) = least {
+            pieces.remove(least);
+        }
+    }
+    let mut line = Line::default();
+    for (index, (_, span)) in pieces.into_iter().enumerate() {
+        if index > 0 {
+            line.push_span(Span::raw(separator));
+        }
+        let text = cut(&span.content, room);
+        line.push_span(Span::styled(text, span.style));
+    }
+    line
+}
+
+/// What goes on; else the note, else how far the end is.
+pub(super) fn activity(app: &App, columns: u16) -> Line<'static> {
+    let room = usize::from(columns);
+    let theme = &app.theme;
+    let spinner = SPINNER[app.ticks % SPINNER.len()];
+    let mut pieces = Vec::new();
+    if let Some(note) = &app.note {
+        let (mark, style) = match note.level {
+            Level::Done => ("", theme.notice),
+            Level::Warning => ("! ", theme.warning),
+        };
+        pieces.push((9, Span::styled(format!("{mark}{}", note.text), style)));
+    }
+    let going = match (&app.phase, &app.turn) {
+        (Phase::Loading { what, done, total }, _) => {
+            Some(format!("{spinner} {what}{}", progress(*done, *total)))
+        }
+        (
+            Phase::Prefill {
+                done,
+                total,
+                reused,
+            },
+            turn,
+        ) => {
+            let mut text = format!(
+                "{spinner} reading {}/{} tokens",
+                count(*done),
+                count(*total)
+            );
+            if *reused > 0 {
+                text += &format!(", {} reused", count(*reused));
+            }
+            Some(text + &speed(turn.as_ref()))
+        }
+        (Phase::Streaming { kind }, turn) => {
+            let what = match kind {
+                Kind::Thinking => "thinking",
+                Kind::Preamble => "commenting",
+                Kind::Final => "answering",
+                Kind::ToolCall => "calling a tool",
+            };
+            let tokens = turn.as_ref().map_or(0, |turn| turn.tokens);
+            let unit = if tokens == 1 { "token" } else { "tokens" };
+            Some(format!("{spinner} {what}, {} {unit}", count(tokens)) + &speed(turn.as_ref()))
+        }
+        (Phase::Stopping, _) => Some(format!("{spinner} stopping (Ctrl-C quits)")),
+        (Phase::Failed { .. }, _) => Some("✗ no model".to_owned()),
+        (Phase::Idle, _) => None,
+    };
+    let has_note = !pieces.is_empty();
+    if let Some(text) = going {
+        pieces.push((
+            if has_note { 5 } else { 8 },
+            Span::styled(text, theme.accent),
+        ));
+    }
+    if app
+        .turn
+        .as_ref()
+        .is_some_and(|turn| turn.repeating().is_some())
+    {
+        let text = "! the output repeats itself: Esc stops";
+        pieces.push((7, Span::styled(text, theme.warning)));
+    }
+    if let Some(unseen) = app.transcript.unseen() {
+        let text = match unseen {
+            0 => "↓ more (Ctrl-End)".to_owned(),
+            1 => "↓ 1 new line".to_owned(),
+            unseen => format!("↓ {} new lines", count(unseen)),
+        };
+        pieces.push((6, Span::styled(text, bold(theme.accent))));
+    }
+    if app.editing.is_some() {
+        let text = "editing an earlier message: Enter starts a new branch, Esc cancels";
+        pieces.push((4, Span::styled(text, theme.warning)));
+    }
+    if app.selected().is_some() {
+        pieces.push((4, Span::styled("which message?", theme.warning)));
+    }
+    fit(pieces, "  ", room)
+}
+
+fn progress(done: u64, total: u64) -> String {
+    match (done, total) {
+        (0, 0) => String::new(),
+        (done, 0) => format!(" {}", bytes(done)),
+        (done, total) => {
+            let percent = 100 * u128::from(done.min(total)) / u128::from(total);
+            format!(" {percent} % of {}", bytes(total))
+        }
+    }
+}
+
+fn speed(turn: Option<&Turn>) -> String {
+    turn.and_then(|turn| turn.speed)
+        .map(|speed| format!(", {} tok/s", rate(speed)))
+        .unwrap_or_default()
+}
+
+/// The line above the draft, with the session's name.
+pub(super) fn rule(app: &App, area: Rect, buffer: &mut Buffer) {
+    let room = usize::from(area.width);
+    let title = app.title.as_deref().unwrap_or_default();
+    let title = crate::tui::text::sanitize(title).replace('\n', " ");
+    let mut text = String::new();
+    if !title.is_empty() && room > 12 {
+        text = format!("── {} ", cut(&title, room - 8));
+    }
+    let rest = room.saturating_sub(width(&text));
+    text += &"─".repeat(rest);
+    super::put(buffer, area, &Line::styled(text, app.theme.rule));
+}
+
+/// The keys that matter now.
+pub(super) fn footer(app: &App, columns: u16) -> Line<'static> {
+    let mut line = Line::default();
+    let mut left = usize::from(columns);
+    for (index, (key, what)) in keys::footer(app.footer()).enumerate() {
+        let gap = if index > 0 { "  " } else { "" };
+        let needed = gap.len() + width(key) + 1 + width(what);
+        if needed > left {
+            break;
+        }
+        left -= needed;
+        line.push_span(Span::raw(gap));
+        line.push_span(Span::styled(key, bold(Style::new())));
+        line.push_span(Span::styled(format!(" {what}"), app.theme.dim));
+    }
+    line
+}
+
+/// Model, context and the figures of the last turn.
+pub(super) fn line(app: &App, columns: u16) -> Line<'static> {
+    let theme = &app.theme;
+    let status = theme.status;
+    let plain = |text: String| Span::styled(text, status);
+    let mut pieces = Vec::new();
+    let name = crate::tui::text::sanitize(&app.wanted).replace('\n', " ");
+    pieces.push((8, plain(name)));
+    if let Some(model) = &app.model {
+        pieces.push((2, plain(model.device.clone())));
+    }
+    pieces.push((6, plain(app.setup.reasoning.to_string())));
+    if let Some((branch, of)) = app.branch {
+        pieces.push((7, plain(format!("branch {branch}/{of}"))));
+    }
+    if let Some(model) = &app.model {
+        let used = app.context_used();
+        let mut text = format!("{}/{}", count(used), count(model.context));
+        let mut style = status;
+        if app.is_nearly_full() {
+            text = format!("! context {text}");
+            style = theme.warning;
+        }
+        pieces.push((9, Span::styled(text, style)));
+    }
+    if let Some(figures) = &app.figures {
+        if let Some(speed) = figures.prefill {
+            pieces.push((4, plain(format!("prefill {}/s", rate(speed)))));
+        }
+        if let Some(speed) = figures.decode {
+            pieces.push((5, plain(format!("decode {}/s", rate(speed)))));
+        }
+        if let Some(first) = figures.first {
+            pieces.push((3, plain(format!("first {}", seconds(first)))));
+        }
+        if figures.reused > 0 {
+            pieces.push((3, plain(format!("reused {}", count(figures.reused)))));
+        }
+    }
+    fit(pieces, " · ", usize::from(columns))
+}
