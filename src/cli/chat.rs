@@ -116,7 +116,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         .map_err(|error| Failure::usage(error.to_string(), ""))?;
     let store = store(&settings)?;
     let session = saved(args, store.as_ref())?;
-    let mut journal = Journal::new(store, settings.save);
+    let mut journal = Journal::new(store);
     let opened = session.map(|session| go_on(session, &flags, &mut settings, &mut journal));
     let date = args
         .current_date

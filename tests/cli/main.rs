@@ -11,6 +11,8 @@ mod program;
 mod pty;
 
 mod answers;
+#[cfg(unix)]
+mod chat;
 mod files;
 mod info;
 mod pull;

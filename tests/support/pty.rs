@@ -13,6 +13,9 @@ use crate::program::environment;
 /// Far longer than anything here takes.
 const DEADLINE: Duration = Duration::from_mins(1);
 
+/// What the terminal is, which a program may ask and wait for.
+const QUESTION: &[u8] = b"\x1b[c";
+
 /// A program on a terminal of 24 lines of 80 columns.
 pub struct Terminal {
     child: Box<dyn Child + Send + Sync>,
@@ -21,7 +24,7 @@ pub struct Terminal {
     screen: vt100::Parser,
     /// Everything it wrote.
     pub log: Vec<u8>,
-    _master: Box<dyn MasterPty + Send>,
+    master: Box<dyn MasterPty + Send>,
 }
 
 impl Terminal {
@@ -34,10 +37,17 @@ impl Terminal {
 
     /// Starts a line of shell, in which `$GPTOSS` is the program.
     pub fn shell(home: &Path, line: &str) -> Self {
+        Self::shell_with(home, line, &[])
+    }
+
+    /// As [`Terminal::shell`], with further variables.
+    pub fn shell_with(home: &Path, line: &str, variables: &[(&str, &str)]) -> Self {
         let mut command = CommandBuilder::new("/bin/sh");
         command.args(["-c", line]);
         let program = assert_cmd::cargo::cargo_bin("gptoss");
-        Self::spawn(command, home, &[("GPTOSS", program.to_str().unwrap())])
+        let mut all = vec![("GPTOSS", program.to_str().unwrap())];
+        all.extend(variables);
+        Self::spawn(command, home, &all)
     }
 
     fn spawn(mut command: CommandBuilder, home: &Path, variables: &[(&str, &str)]) -> Self {
@@ -77,7 +87,7 @@ impl Terminal {
                 1000,
             ),
             log: Vec::new(),
-            _master: pair.master,
+            master: pair.master,
         }
     }
 
@@ -85,6 +95,18 @@ impl Terminal {
     pub fn send(&mut self, keys: &str) {
         self.writer.write_all(keys.as_bytes()).unwrap();
         self.writer.flush().unwrap();
+    }
+
+    /// Gives the terminal another size.
+    pub fn resize(&mut self, columns: u16, rows: u16) {
+        let size = PtySize {
+            rows,
+            cols: columns,
+            ..PtySize::default()
+        };
+        self.master.resize(size).unwrap();
+        let some = |cells| NonZeroU16::new(cells).unwrap();
+        self.screen.screen_mut().set_size(some(rows), some(columns));
     }
 
     /// Waits until the screen is as it should be.
@@ -135,7 +157,7 @@ impl Terminal {
     /// Where `text` begins on the screen.
     pub fn find(&self, text: &str) -> Option<(u16, u16)> {
         self.screen()
-            .rows(0, 80)
+            .rows(0, self.screen().size().1.get())
             .zip(0..)
             .find_map(|(row, number)| {
                 let column = row.split(text).next()?.chars().count();
@@ -153,8 +175,14 @@ impl Terminal {
     }
 
     fn take(&mut self, bytes: &[u8]) {
+        let start = self.log.len().saturating_sub(QUESTION.len() - 1);
         self.log.extend_from_slice(bytes);
         self.screen.process(bytes);
+        let fresh = &self.log[start..];
+        for _ in fresh.windows(QUESTION.len()).filter(|it| *it == QUESTION) {
+            // A program that has ended needs no answer.
+            let _ = self.writer.write_all(b"\x1b[?62;22c");
+        }
     }
 }
 

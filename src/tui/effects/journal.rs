@@ -12,7 +12,6 @@ use crate::tui::event::{Effect, Msg, Opened};
 pub struct Journal {
     /// `None` where there is no place for sessions.
     store: Option<Store>,
-    saves: bool,
     /// Made with the first record.
     log: Option<Log>,
     /// What could not be written yet, in order.
@@ -20,10 +19,9 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Sessions of `store`, written only if it `saves`.
-    pub fn new(store: Option<Store>, saves: bool) -> Self {
+    /// Sessions of `store`.
+    pub fn new(store: Option<Store>) -> Self {
         Self {
-            saves: saves && store.is_some(),
             store,
             ..Self::default()
         }
@@ -32,8 +30,7 @@ impl Journal {
     /// Goes on with a session that was loaded: what is said from here on is added to it.
     pub fn open(&mut self, session: Session) -> Opened {
         self.waiting.clear();
-        // A session that is only looked at is not kept from others.
-        self.log = Some(session.log).filter(|_| self.saves);
+        self.log = Some(session.log);
         Opened {
             title: session.title,
             tree: session.tree,
@@ -76,9 +73,6 @@ impl Journal {
     /// Writes what waits and `record`. A record is never left out, as later ones stand on it; a problem is
     /// told once.
     fn save(&mut self, record: Record) -> Vec<Msg> {
-        if !self.saves {
-            return Vec::new();
-        }
         let told = !self.waiting.is_empty();
         self.waiting.push_back(record);
         match self.write() {
@@ -92,23 +86,23 @@ impl Journal {
         }
     }
 
-    fn write(&mut self) -> Result<(), Error> {
+    fn write(&mut self) -> Result<(), String> {
         while let Some(record) = self.waiting.front() {
-            let log = match (&mut self.log, &self.store) {
-                (Some(log), _) => log,
-                (log @ None, Some(store)) => log.insert(store.create(SystemTime::now())?),
-                (None, None) => return Ok(()),
+            let log = match &mut self.log {
+                Some(log) => log,
+                None => {
+                    let created = self.store()?.create(SystemTime::now());
+                    self.log.insert(created.map_err(said)?)
+                }
             };
-            log.append(record)?;
+            log.append(record).map_err(said)?;
             self.waiting.pop_front();
         }
         Ok(())
     }
 
     fn list(&self) -> Msg {
-        let listed = self
-            .store()
-            .and_then(|store| store.list().map_err(|error| error.to_string()));
+        let listed = self.store().and_then(|store| store.list().map_err(said));
         Msg::Sessions(listed)
     }
 
@@ -122,7 +116,7 @@ impl Journal {
             self.log = None;
         }
         let loaded = self.store()?.load(id);
-        loaded.map_err(|error| error.to_string())
+        loaded.map_err(said)
     }
 
     fn rename(&mut self, id: Option<&str>, title: String) -> Vec<Msg> {
@@ -142,7 +136,7 @@ impl Journal {
         }
         let renamed = self
             .store()
-            .and_then(|store| store.rename(id, &title).map_err(|error| error.to_string()));
+            .and_then(|store| store.rename(id, &title).map_err(said));
         vec![renamed.map_or_else(Msg::Problem, |()| done), self.list()]
     }
 
@@ -153,7 +147,7 @@ impl Journal {
         }
         let deleted = self
             .store()
-            .and_then(|store| store.delete(id).map_err(|error| error.to_string()));
+            .and_then(|store| store.delete(id).map_err(said));
         match deleted {
             Ok(()) => vec![self.list()],
             Err(problem) => vec![Msg::Problem(problem), self.list()],
@@ -161,12 +155,17 @@ impl Journal {
     }
 }
 
+#[allow(clippy::needless_pass_by_value)] // As `map_err` hands it over.
+fn said(error: Error) -> String {
+    error.to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::{Entry, NodeId};
 
-    fn said(id: u32, text: &str) -> Effect {
+    fn message(id: u32, text: &str) -> Effect {
         Effect::Save(Record::Node {
             id: NodeId(id),
             parent: id.checked_sub(1).map(NodeId),
@@ -175,7 +174,7 @@ mod tests {
     }
 
     fn journal(directory: &std::path::Path) -> Journal {
-        Journal::new(Some(Store::open(directory)), true)
+        Journal::new(Some(Store::open(directory)))
     }
 
     fn listed(journal: &mut Journal) -> Vec<(String, String)> {
@@ -193,7 +192,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let mut journal = journal(home.path());
         assert_eq!(listed(&mut journal), []);
-        assert!(journal.perform(said(0, "Hello")).is_empty());
+        assert!(journal.perform(message(0, "Hello")).is_empty());
         let all = listed(&mut journal);
         assert_eq!(all.len(), 1);
         let id = all[0].0.clone();
@@ -206,7 +205,7 @@ mod tests {
             let opened = opened.as_ref().as_ref().unwrap();
             assert_eq!(opened.tree.len(), 1);
         }
-        assert!(journal.perform(said(1, "More")).is_empty());
+        assert!(journal.perform(message(1, "More")).is_empty());
         let store = Store::open(home.path());
         assert!(store.load(&id).is_err(), "it is locked");
         drop(journal);
@@ -217,7 +216,7 @@ mod tests {
     fn the_current_session_can_be_renamed_and_not_deleted() {
         let home = tempfile::tempdir().unwrap();
         let mut journal = journal(home.path());
-        journal.perform(said(0, "Hello"));
+        journal.perform(message(0, "Hello"));
         let id = listed(&mut journal)[0].0.clone();
         let title = "Greetings".to_owned();
         journal.perform(Effect::RenameSession { id: None, title });
@@ -232,12 +231,24 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_where_nothing_is_to_be_saved() {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::open(home.path().join("sessions"));
-        let mut journal = Journal::new(Some(store), false);
-        assert!(journal.perform(said(0, "Hello")).is_empty());
-        assert!(!home.path().join("sessions").exists());
+    fn without_a_place_it_is_said_that_nothing_is_saved() {
+        let mut journal = Journal::new(None);
+        for (effect, problem) in [
+            (
+                message(0, "Hello"),
+                "the conversation is not saved: there is no place for sessions",
+            ),
+            (
+                Effect::DeleteSession("x".to_owned()),
+                "there is no place for sessions",
+            ),
+        ] {
+            let answers = journal.perform(effect);
+            assert!(
+                matches!(&answers[0], Msg::Problem(text) if text.starts_with(problem)),
+                "{answers:?}"
+            );
+        }
     }
 
     #[test]
@@ -247,12 +258,15 @@ mod tests {
         std::fs::write(&place, "a file where the directory should be").unwrap();
         let mut journal = journal(&place);
         assert!(matches!(
-            &journal.perform(said(0, "a"))[..],
+            &journal.perform(message(0, "a"))[..],
             [Msg::Problem(_)]
         ));
-        assert!(journal.perform(said(1, "b")).is_empty());
+        assert!(journal.perform(message(1, "b")).is_empty());
         std::fs::remove_file(&place).unwrap();
-        assert!(matches!(&journal.perform(said(2, "c"))[..], [Msg::Done(_)]));
+        assert!(matches!(
+            &journal.perform(message(2, "c"))[..],
+            [Msg::Done(_)]
+        ));
         let id = listed(&mut journal)[0].0.clone();
         drop(journal);
         assert_eq!(Store::open(place).load(&id).unwrap().tree.len(), 3);

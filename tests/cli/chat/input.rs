@@ -1,0 +1,123 @@
+//! What is typed and pasted.
+
+use super::{idle, keys, replay, say, start, turn};
+use crate::program::Program;
+use crate::pty::Terminal;
+
+#[test]
+fn a_paste_of_three_lines_is_one_draft_and_sends_nothing() {
+    let program = Program::new();
+    let mut terminal = start(&program, &[]);
+    terminal.send("\x1b[200~one\rtwo\rthree\r\x1b[201~");
+    terminal.wait_for_text("three");
+    assert!(draft_is(&terminal, &["› one", "  two", "  three"]));
+    assert!(terminal.contents().contains(super::WELCOME));
+}
+
+#[test]
+fn a_burst_of_lines_is_not_sent_line_by_line() {
+    let program = Program::new();
+    let mut terminal = start(&program, &[]);
+    terminal.send("one\rtwo\rthree");
+    terminal.wait_for_text("three");
+    assert!(draft_is(&terminal, &["› one", "  two", "  three"]));
+    assert!(terminal.contents().contains(super::WELCOME));
+}
+
+/// Three lines stand below one another.
+fn draft_is(terminal: &Terminal, lines: &[&str]) -> bool {
+    let rows: Vec<String> = terminal.screen().rows(0, 80).collect();
+    rows.windows(lines.len()).any(|window| {
+        window
+            .iter()
+            .zip(lines)
+            .all(|(row, line)| row.trim_end() == *line)
+    })
+}
+
+#[test]
+fn a_megabyte_is_pasted_and_shown_folded() {
+    let program = Program::new();
+    let mut terminal = start(&program, &[]);
+    let text = "Lorem ipsum dolor sit amet. ".repeat(40_000);
+    terminal.send(&format!("\x1b[200~{text}\x1b[201~"));
+    terminal.wait_for_text("1,120,000 characters");
+    terminal.send("still here");
+    terminal.wait_for_text("still here");
+}
+
+#[test]
+fn line_breaks_are_typed_with_ctrl_j_and_alt_enter() {
+    let program = Program::new();
+    let mut terminal = start(&program, &[]);
+    for (text, key) in [("one", "\n"), ("two", "\x1b\r"), ("three", "")] {
+        terminal.send(text);
+        terminal.wait_for_text(text);
+        terminal.send(key);
+    }
+    assert!(draft_is(&terminal, &["› one", "  two", "  three"]));
+}
+
+#[test]
+fn the_draft_goes_to_the_editor_and_comes_back() {
+    let program = Program::new();
+    let line = "export EDITOR=\"sed -i s/cat/dog/\"; stty -g > before; $GPTOSS chat --model tiny";
+    let mut terminal = Terminal::shell(program.home.path(), line);
+    super::ready(&mut terminal);
+    terminal.send("a cat");
+    terminal.wait_for_text("a cat");
+    terminal.send(keys::CTRL_G);
+    terminal.wait_for_text("a dog");
+    assert!(terminal.screen().alternate_screen());
+    // The keys are read again.
+    terminal.send("!");
+    terminal.wait_for_text("a dog!");
+}
+
+#[test]
+fn an_editor_that_fails_leaves_the_draft() {
+    let program = Program::new();
+    let line = "VISUAL=false $GPTOSS chat --model tiny";
+    let mut terminal = Terminal::shell(program.home.path(), line);
+    super::ready(&mut terminal);
+    terminal.send("a cat");
+    terminal.wait_for_text("a cat");
+    terminal.send(keys::CTRL_G);
+    terminal.wait_for_text("`false` ended with");
+    assert!(terminal.contents().contains("› a cat"));
+}
+
+#[test]
+fn a_file_is_attached_and_an_export_is_written() {
+    let program = Program::new();
+    program.file("notes.txt", "The secret word is xyzzy.\n");
+    let recording = turn("Hm.", "It is xyzzy.", 1);
+    let mut terminal = replay(&program, &recording, &[]);
+    say(&mut terminal, "/read notes.txt");
+    terminal.wait_for_text("attached");
+    terminal.send("Which word?");
+    terminal.wait_for_text("Which word?");
+    terminal.send(keys::ENTER);
+    terminal.wait_for_text("It is xyzzy.");
+    idle(&mut terminal);
+    say(&mut terminal, "/export talk.md");
+    terminal.wait_for_text("written to `talk.md`");
+    let written = program.read("talk.md");
+    assert!(written.contains("It is xyzzy."), "{written}");
+    assert!(written.contains("The secret word"), "{written}");
+    say(&mut terminal, "/export talk.md");
+    terminal.wait_for_text("is there already");
+}
+
+#[test]
+fn copying_goes_through_the_terminal() {
+    let program = Program::new();
+    let mut terminal = replay(&program, &turn("Hm.", "foo", 1), &[]);
+    say(&mut terminal, "Hi");
+    terminal.wait_for_text("foo");
+    idle(&mut terminal);
+    terminal.send(keys::CTRL_Y);
+    terminal.wait_for_text("copied 3 characters");
+    let log = String::from_utf8_lossy(&terminal.log);
+    assert!(log.contains("\x1b]52;c;Zm9v"), "{log:?}");
+}

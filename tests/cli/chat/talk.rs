@@ -1,0 +1,113 @@
+//! Starting, loading, streaming, folding.
+
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+
+use super::{TINY, WELCOME, idle, keys, replay, say, start, turn};
+use crate::program::Program;
+use crate::pty::Terminal;
+
+#[test]
+fn the_screen_is_there_before_the_model_and_can_be_typed_on() {
+    let program = Program::new();
+    let directory = program.home.path().join("slow");
+    std::fs::create_dir(&directory).unwrap();
+    // Nothing comes out of it until somebody writes.
+    let config = directory.join("config.json");
+    mkfifo(&config, Mode::S_IRWXU).unwrap();
+    let args = ["chat", "--model", "./slow"];
+    let mut terminal = Terminal::start(program.home.path(), &args, &[]);
+    terminal.wait_for_text("loading ./slow");
+    assert!(terminal.contents().contains(WELCOME));
+    say(&mut terminal, "Are you there?");
+    std::fs::write(&config, "no JSON").unwrap();
+    terminal.wait_for_text("no model");
+    let contents = terminal.contents();
+    assert!(contents.contains("config.json"), "{contents}");
+    assert!(contents.contains("Are you there?"), "{contents}");
+}
+
+#[test]
+fn an_answer_streams_and_the_thinking_folds_when_it_begins() {
+    let program = Program::new();
+    let recording = turn("The user greets.", "Hello **there**, you.", 20);
+    let mut terminal = replay(&program, &recording, &[]);
+    say(&mut terminal, "Hi");
+    terminal.wait_for_text("The user greets.");
+    assert!(terminal.is_dim("The user greets."));
+    terminal.wait_for_text("Hello there, you.");
+    idle(&mut terminal);
+    assert_eq!(terminal.find("The user greets."), None);
+    let (row, column) = terminal.find("there").unwrap();
+    assert!(terminal.screen().cell(row, column).unwrap().bold());
+    terminal.send(keys::CTRL_T);
+    terminal.wait_for_text("The user greets.");
+    terminal.send(keys::CTRL_T);
+    terminal.wait_for("folded thinking", |screen| {
+        !screen.contents().contains("The user greets.")
+    });
+}
+
+#[test]
+fn the_built_in_model_answers() {
+    let program = Program::new();
+    let mut terminal = start(&program, &[]);
+    say(&mut terminal, "Hello!");
+    terminal.wait_for_text("Hello! How can I help you today?");
+    idle(&mut terminal);
+    // The prompt of the first turn is all new, that of the second is not.
+    assert_eq!(terminal.find("reused"), None);
+    say(&mut terminal, "What is the capital of France?");
+    terminal.wait_for_text("Paris");
+    idle(&mut terminal);
+    terminal.wait_for_text("reused");
+}
+
+#[test]
+fn a_model_that_is_not_there_is_said_with_a_way_out_and_another_can_be_chosen() {
+    let program = Program::new();
+    let args = ["chat", "--model", "./nowhere"];
+    let mut terminal = Terminal::start(program.home.path(), &args, &[]);
+    terminal.wait_for_text("no model");
+    assert!(
+        terminal.contents().contains("nowhere"),
+        "{}",
+        terminal.contents()
+    );
+    say(&mut terminal, "/model tiny");
+    super::ready(&mut terminal);
+}
+
+#[test]
+fn text_of_the_model_cannot_command_the_terminal() {
+    let program = Program::new();
+    let recording = turn("\u{1b}]0;owned\u{7}", "a\u{1b}[2Jb\u{9b}31mc", 1);
+    let mut terminal = replay(&program, &recording, &["--show-thinking"]);
+    say(&mut terminal, "Hi");
+    terminal.wait_for_text("abc");
+    idle(&mut terminal);
+    let log = String::from_utf8_lossy(&terminal.log);
+    assert!(
+        !log.contains("owned") || !log.contains("\u{1b}]0;"),
+        "{log:?}"
+    );
+    assert!(!log.contains("[2Jb"), "{log:?}");
+}
+
+#[test]
+fn only_a_terminal_is_talked_on() {
+    let program = Program::new();
+    crate::assert_transcript!(program.command(&TINY), @"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: a chat needs a terminal, and standard input is none
+
+    hint: `gptoss run` answers one prompt, in pipes and files too
+    ");
+    let line = "$GPTOSS chat --model tiny | cat";
+    let mut terminal = Terminal::shell(program.home.path(), line);
+    terminal.wait();
+    let contents = terminal.contents();
+    assert!(contents.contains("standard output is none"), "{contents}");
+}
