@@ -22,7 +22,7 @@ pub mod view;
 mod worker;
 
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -154,12 +154,9 @@ impl Chat {
                 if let Some(code) = self.effects.quit {
                     return Ok(code);
                 }
-                next = match incoming.try_recv() {
-                    // A flood must not keep the picture waiting.
-                    _ if self.pace.is_due(Instant::now()) => None,
-                    Ok(message) => Some(message),
-                    Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-                };
+                // A flood must not keep the picture waiting.
+                let due = self.pace.is_due(Instant::now());
+                next = if due { None } else { incoming.try_recv().ok() };
             }
             let now = Instant::now();
             if self.app.is_animated() && self.pace.ticks(now) {
@@ -188,7 +185,11 @@ impl Chat {
                 self.update(Msg::Key(key), screen, input)
             }
             Incoming::Signal(Signal::Continue) => {
-                screen.resume()?;
+                if !self.effects.came_back() {
+                    // Whoever had the terminal meanwhile has set it as they like.
+                    terminal::leave()?;
+                    screen.resume()?;
+                }
                 self.pace.changed();
                 Ok(())
             }

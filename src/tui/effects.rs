@@ -25,6 +25,8 @@ pub struct Effects {
     date: Option<String>,
     /// Of the last turn that was sent.
     cancel: Option<Cancel>,
+    /// Ctrl-Z was pressed and the signal that ended it is still to come.
+    suspended: bool,
     /// The exit code, once the chat is to be left.
     pub quit: Option<u8>,
 }
@@ -42,6 +44,7 @@ impl Effects {
             journal,
             date,
             cancel: None,
+            suspended: false,
             quit: None,
         }
     }
@@ -72,6 +75,7 @@ impl Effects {
                 self.answer(files::export(&path, &content).map_or_else(Msg::Problem, Msg::Done));
             }
             Effect::Suspend => {
+                self.suspended = true;
                 lent(screen, input, signals::suspend)??;
             }
             Effect::Repaint => screen.repaint()?,
@@ -99,6 +103,11 @@ impl Effects {
             .as_ref()
             .inspect(|cancel| cancel.cancel())
             .is_some()
+    }
+
+    /// Whether the process goes on after its own Ctrl-Z, so that the terminal is taken already; once.
+    pub fn came_back(&mut self) -> bool {
+        std::mem::take(&mut self.suspended)
     }
 
     /// The turn under way is over.

@@ -10,12 +10,10 @@ use crate::pty::Terminal;
 /// A chat in a shell that writes down the terminal's state before and after, and the exit code.
 fn watched(program: &Program, args: &str) -> Terminal {
     let line = format!(
-        "stty -g > before; $GPTOSS chat --model tiny {args} & echo $! > id; wait $!; echo $? > code; \
-         stty -g > after; echo over"
+        "stty -g > before; sh -c 'echo $$ > id; exec $GPTOSS chat --model tiny {args}'; \
+         echo $? > code; stty -g > after; echo over"
     );
-    // Only the job in the foreground may read the terminal: the shell keeps it in its own group.
-    let mut terminal =
-        Terminal::shell(program.home.path(), &line.replace(" & echo", " <&0 & echo"));
+    let mut terminal = Terminal::shell(program.home.path(), &line);
     super::ready(&mut terminal);
     terminal
 }
