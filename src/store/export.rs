@@ -112,3 +112,6 @@ pub fn json(title: &str, tree: &Tree) -> String {
     text.push('\n');
     text
 }
+
+#[cfg(test)]
+mod tests;
