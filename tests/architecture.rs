@@ -16,6 +16,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("session", &["engine", "harmony", "tokenizer", "checkpoint"]),
     ("settings", &["session"]),
     ("store", &["session"]),
+    ("text", &[]),
+    ("tui", &["session", "settings", "store", "text"]),
     (
         "cli",
         &["settings", "store", "session", "hub", "checkpoint"],
