@@ -16,7 +16,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("session", &["engine", "harmony", "tokenizer", "checkpoint"]),
     ("settings", &["session"]),
     ("store", &["session"]),
-    ("tui", &["session", "settings", "store"]),
+    ("text", &[]),
+    ("tui", &["session", "settings", "store", "text"]),
     (
         "cli",
         &["tui", "settings", "store", "session", "hub", "checkpoint"],

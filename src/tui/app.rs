@@ -466,7 +466,7 @@ impl App {
     /// System prompt, reasoning or model are others: the session's file learns it, once there is one.
     fn setup_changed(&mut self) {
         self.setup_saved = false;
-        if self.tree.head().is_some() {
+        if !self.tree.is_empty() {
             self.save_setup();
         }
     }

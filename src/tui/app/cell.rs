@@ -9,7 +9,7 @@ use super::transcript::Look;
 use crate::session::{Kind, Message};
 use crate::store::NodeId;
 use crate::tui::markdown::Markdown;
-use crate::tui::text::{sanitize, wrap};
+use crate::tui::text::{Sanitizer, sanitize, wrap};
 use crate::tui::view::figures::{count, seconds};
 
 /// What a cell shows.
@@ -127,6 +127,8 @@ pub(crate) struct Cell {
     pub started: Option<Instant>,
     pub duration: Option<Duration>,
     body: Body,
+    /// An escape sequence may come in pieces.
+    sanitizer: Sanitizer,
     /// The one line of folded thinking.
     folded: Option<Line<'static>>,
     generation: Option<u64>,
@@ -134,11 +136,13 @@ pub(crate) struct Cell {
 
 impl Cell {
     pub fn new(kind: CellKind, text: &str) -> Self {
+        let mut sanitizer = Sanitizer::default();
         Self {
             body: Body::Source(match kind {
                 CellKind::Answer => text.to_owned(),
-                _ => sanitize(text).into_owned(),
+                _ => sanitizer.push(text).into_owned(),
             }),
+            sanitizer,
             kind,
             node: None,
             live: false,
@@ -170,9 +174,9 @@ impl Cell {
         match &mut self.body {
             Body::Markdown(markdown) => markdown.push(text),
             Body::Source(source) if self.kind == CellKind::Answer => source.push_str(text),
-            Body::Source(source) => source.push_str(&sanitize(text)),
+            Body::Source(source) => source.push_str(&self.sanitizer.push(text)),
             Body::Plain { source, flow } => {
-                source.push_str(&sanitize(text));
+                source.push_str(&self.sanitizer.push(text));
                 flow.grow(source, &manner(&self.kind, look), look.width);
             }
         }

@@ -10,6 +10,7 @@ use crate::store::{Entry, Record, Tree, TurnRecord, export};
 use crate::tui::commands::{self, Verb};
 use crate::tui::event::Effect;
 use crate::tui::markdown::Markdown;
+use crate::tui::text::sanitize;
 use crate::tui::view;
 
 impl App {
@@ -100,10 +101,10 @@ impl App {
             },
             Verb::Theme => match arguments {
                 "" => {}
-                "standard" => self.set_theme(ThemeName::Standard),
-                "high-contrast" => self.set_theme(ThemeName::HighContrast),
-                "plain" => self.set_theme(ThemeName::Plain),
-                other => return self.refuse(other, "standard, high-contrast or plain"),
+                name => match ThemeName::ALL.into_iter().find(|known| known.as_str() == name) {
+                    Some(theme) => self.set_theme(theme),
+                    None => return self.refuse(name, "standard, high-contrast or plain"),
+                },
             },
             Verb::Stats => {
                 let text = view::stats::text(self);
@@ -217,14 +218,20 @@ impl App {
             self.setup_saved = false;
             self.effect(Effect::NewSession);
             self.save_setup();
-            for id in self.tree.path() {
-                let record = Record::Node {
+            let nodes: Vec<_> = self
+                .tree
+                .nodes()
+                .map(|(id, parent, entry)| Record::Node {
                     id,
-                    parent: self.tree.parent(id),
-                    entry: self.tree.entry(id).clone(),
-                };
+                    parent,
+                    entry: entry.clone(),
+                })
+                .collect();
+            for record in nodes {
                 self.effect(Effect::Save(record));
             }
+            let head = self.tree.head();
+            self.effect(Effect::Save(Record::Head(head)));
             self.say("the session is saved from now on");
         } else if title.is_empty() {
             self.say("the session is saved as it goes; `/save TITLE` names it");
@@ -277,7 +284,9 @@ impl App {
     }
 
     pub(super) fn copy(&mut self, what: &str) {
-        let answer = self.last_turn().map(answer).filter(|text| !text.is_empty());
+        let answer = self.last_turn().map(answer);
+        let answer = answer.map(|text| sanitize(&text).into_owned());
+        let answer = answer.filter(|text| !text.is_empty());
         let Some(answer) = answer else {
             self.warn("there is no answer to copy");
             return;

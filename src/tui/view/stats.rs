@@ -2,7 +2,6 @@
 
 use super::figures::{count, rate, seconds};
 use crate::session::Sampling;
-use crate::settings::ThemeName;
 use crate::store::TurnRecord;
 use crate::tui::app::App;
 
@@ -102,10 +101,5 @@ pub(crate) fn max_tokens(app: &App) -> String {
 }
 
 pub(crate) fn theme(app: &App) -> String {
-    let name = match app.theme_name {
-        ThemeName::Standard => "standard",
-        ThemeName::HighContrast => "high-contrast",
-        ThemeName::Plain => "plain",
-    };
-    format!("theme: {name}")
+    format!("theme: {}", app.theme_name.as_str())
 }
