@@ -506,4 +506,4 @@ fn theme(name: ThemeName) -> Theme {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -101,7 +101,10 @@ impl App {
             },
             Verb::Theme => match arguments {
                 "" => {}
-                name => match ThemeName::ALL.into_iter().find(|known| known.as_str() == name) {
+                name => match ThemeName::ALL
+                    .into_iter()
+                    .find(|known| known.as_str() == name)
+                {
                     Some(theme) => self.set_theme(theme),
                     None => return self.refuse(name, "standard, high-contrast or plain"),
                 },

@@ -68,11 +68,10 @@ pub(super) fn activity(app: &App, columns: u16) -> Line<'static> {
             },
             turn,
         ) => {
-            let mut text = format!(
-                "{spinner} reading {}/{} tokens",
-                count(*done),
-                count(*total)
-            );
+            let mut text = format!("{spinner} reading");
+            if *total > 0 {
+                text += &format!(" {}/{} tokens", count(*done), count(*total));
+            }
             if *reused > 0 {
                 text += &format!(", {} reused", count(*reused));
             }
@@ -186,7 +185,7 @@ pub(super) fn line(app: &App, columns: u16) -> Line<'static> {
     if let Some(model) = &app.model {
         pieces.push((2, plain(model.device.clone())));
     }
-    pieces.push((6, plain(app.setup.reasoning.to_string())));
+    pieces.push((6, plain(format!("reasoning {}", app.setup.reasoning))));
     if let Some((branch, of)) = app.branch {
         pieces.push((7, plain(format!("branch {branch}/{of}"))));
     }

@@ -1,1 +1,4 @@
-
+mod large;
+mod small;
+mod states;
+mod support;

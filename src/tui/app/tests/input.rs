@@ -118,7 +118,8 @@ fn the_editor_gets_the_draft_unfolded_and_gives_it_back() {
 #[test]
 fn a_failing_editor_leaves_the_draft() {
     let mut chat = Chat::ready();
-    chat.write("old").send(Msg::Edited(Err("no $EDITOR".to_owned())));
+    chat.write("old")
+        .send(Msg::Edited(Err("no $EDITOR".to_owned())));
     assert_eq!(chat.draft(), "old");
     assert_eq!(chat.lines(), ["✗ no $EDITOR"]);
 }
