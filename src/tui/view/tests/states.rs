@@ -19,7 +19,15 @@ fn loading_with_a_message_that_waits() {
         total: 13_800_000_000,
     });
     chat.say("Hello").wait(0).wait(5000);
-    assert_snapshot!(screen(&chat), @"");
+    assert_snapshot!(screen(&chat), @r#"
+    › Hello
+    ~ 18
+    - fetching model-00001-of-00002.safetensors 24 % of 13.8 GB
+    ────────────────────────────────────────────────────────────────────────────────
+    › █
+    Enter send  F1 help  Ctrl-J new line  Ctrl-T thinking  Ctrl-R again  Alt-E edit
+    tiny · reasoning medium
+    "#);
 }
 
 #[test]
@@ -29,39 +37,127 @@ fn a_load_that_failed() {
         message: "it needs 14.2 GB and 7.9 GB are free".to_owned(),
         hint: Some("`--context 4096` needs less".to_owned()),
     });
-    assert_snapshot!(screen(&chat), @"");
+    assert_snapshot!(screen(&chat), @r#"
+    ✗ cannot load `tiny`: it needs 14.2 GB and 7.9 GB are free
+      hint: `--context 4096` needs less
+      `/model NAME` loads another; `/model`, or r where nothing is typed, tries
+      again
+    ~ 15
+    ✗ no model
+    ────────────────────────────────────────────────────────────────────────────────
+    › █
+    r try again  F1 help  Ctrl-C quit
+    tiny · reasoning medium
+    "#);
 }
 
 #[test]
 fn nothing_said_yet() {
-    assert_snapshot!(screen(&Chat::ready()), @"");
+    assert_snapshot!(screen(&Chat::ready()), @r#"
+    Type a message, or / for the commands.
+    ~ 19
+    ────────────────────────────────────────────────────────────────────────────────
+    › █
+    Enter send  F1 help  Ctrl-J new line  Ctrl-T thinking  Ctrl-R again  Alt-E edit
+    tiny · cpu · reasoning medium · context 0/1,000
+    "#);
 }
 
 #[test]
 fn reading_the_prompt() {
-    assert_snapshot!(screen(&prefill()), @"");
+    assert_snapshot!(screen(&prefill()), @r#"
+    › How do I sum numbers?
+    ~ 18
+    - reading 768/800 tokens  256 reused  256 tok/s
+    ────────────────────────────────────────────────────────────────────────────────
+    › █
+    Esc stop  Ctrl-T thinking
+    tiny · cpu · reasoning medium · context 800/1,000
+    "#);
 }
 
 #[test]
 fn while_it_thinks() {
-    assert_snapshot!(screen(&thinking()), @"");
+    assert_snapshot!(screen(&thinking()), @r#"
+    › How do I sum numbers?
+
+    ┊ thinking
+    ┊ They want a sum. 日本語 too.
+    ~ 15
+    / thinking, 2 tokens
+    ────────────────────────────────────────────────────────────────────────────────
+    › █
+    Esc stop  Ctrl-T thinking
+    tiny · cpu · reasoning medium · context 0/1,000
+    "#);
 }
 
 #[test]
 fn while_it_answers() {
-    assert_snapshot!(screen(&answering()), @"");
+    assert_snapshot!(screen(&answering()), @r#"
+    › How do I sum numbers?
+
+    thought for 3.2 s, 2 tokens  (Ctrl-T)
+
+    The sum is 4
+    ~ 14
+    | answering, 24 tokens  5.5 tok/s
+    ────────────────────────────────────────────────────────────────────────────────
+    › █
+    Esc stop  Ctrl-T thinking
+    tiny · cpu · reasoning medium · context 0/1,000
+    "#);
 }
 
 #[test]
 fn an_answer_with_its_figures() {
-    assert_snapshot!(screen(&answered()), @"");
+    assert_snapshot!(screen(&answered()), @r#"
+    › How do I sum numbers?
+
+    thought for 3.2 s, 2 tokens  (Ctrl-T)
+
+    Sums
+
+    The sum of n numbers is quick:
+
+    • add them
+    • divide, if a mean is wanted
+
+    rust
+      let sum: u32 = numbers.iter().sum();
+    ~ 7
+    ────────────────────────────────────────────────────────────────────────────────
+    › █
+    Enter send  F1 help  Ctrl-J new line  Ctrl-T thinking  Ctrl-R again  Alt-E edit
+    tiny · reasoning medium · context 413/1,000 · prefill 128/s · decode 46.0/s
+    "#);
 }
 
 #[test]
 fn choosing_a_message_to_edit() {
     let mut chat = answered();
     chat.alt('e');
-    assert_snapshot!(screen(&chat), @"");
+    assert_snapshot!(screen(&chat), @r#"
+    › How do I sum numbers?
+
+    thought for 3.2 s, 2 tokens  (Ctrl-T)
+
+    Sums
+
+    The sum of n numbers is quick:
+
+    • add them
+    • divide, if a mean is wanted
+
+    rust
+      let sum: u32 = numbers.iter().sum();
+    ~ 6
+    which message?
+    ────────────────────────────────────────────────────────────────────────────────
+    ›
+    Enter edit it  Esc cancel  Up earlier  Down later
+    tiny · reasoning medium · context 413/1,000 · prefill 128/s · decode 46.0/s
+    "#);
     let row = buffer(&chat, 80, 24).0[(0, 0)].modifier;
     assert_eq!(
         row,
@@ -77,18 +173,86 @@ fn a_draft_of_several_lines_with_a_folded_paste() {
         .write("Look: 日本")
         .ctrl('j');
     chat.send(Msg::Paste("x".repeat(12_345)));
-    assert_snapshot!(screen(&chat), @"");
+    assert_snapshot!(screen(&chat), @r#"
+    › How do I sum numbers?
+
+    thought for 3.2 s, 2 tokens  (Ctrl-T)
+
+    Sums
+
+    The sum of n numbers is quick:
+
+    • add them
+    • divide, if a mean is wanted
+
+    rust
+      let sum: u32 = numbers.iter().sum();
+    ~ 6
+    ────────────────────────────────────────────────────────────────────────────────
+    › Look: 日本
+      [pasted 12,345 characters]█
+    Enter send  F1 help  Ctrl-J new line  Ctrl-T thinking  Ctrl-R again  Alt-E edit
+    tiny · reasoning medium · context 413/1,000 · prefill 128/s · decode 46.0/s
+    "#);
 }
 
 #[test]
 fn the_completions_of_a_command() {
-    assert_snapshot!(screen(&completing()), @"");
+    assert_snapshot!(screen(&completing()), @r#"
+    › How do I sum numbers?
+
+    thought for 3.2 s, 2 tokens  (Ctrl-T)
+
+    Sums
+
+    The sum of n numbers is quick:
+
+    • add them
+    • divide, if a mean is wanted
+
+    rust
+      let sum: u32 = numbers.iter().sum();
+    ~ 3
+      /regen                        answer the last message again, on a new branch
+    ▶ /reasoning [low|medium|high]  how long to think
+      /repetition-penalty [X]       make tokens that occurred less likely; 1 is off
+      /read FILE                    attach a text file to the message
+      /rename TITLE                 give the session another name
+    › /re█
+    Tab complete  Esc close
+    tiny · reasoning medium · context 413/1,000 · prefill 128/s · decode 46.0/s
+    "#);
 }
 
 #[test]
 fn the_list_of_sessions() {
     let mut chat = sessions();
-    assert_snapshot!(screen(&chat), @"");
+    assert_snapshot!(screen(&chat), @r#"
+    ┌ Sessions ────────────────────────────────────────────────────────────────────┐
+    │search: █                                                                     │
+    │  How do I sum numbers?                                            3 messages │
+    │▶ 日本語の質問                                                     3 messages │
+    │  Broken                                                     ! cannot be read │
+    │                                                                              │
+    │                                                                              │
+    │                                                                              │
+    │                                                                              │
+    │                                                                              │
+    │                                                                              │
+    │                                                                              │
+    │                                                                              │
+    │                                                                              │
+    │                                                                              │
+    │                                                                              │
+    │                                                                              │
+    │                                                                              │
+    └──────────────────────────────────────────────────────────────────────────────┘
+
+    ────────────────────────────────────────────────────────────────────────────────
+    ›
+    F2 rename  Del delete  Enter open  Esc close
+    tiny · reasoning medium · context 413/1,000 · prefill 128/s · decode 46.0/s
+    "#);
     chat.press(KeyCode::Delete);
     let screen = screen(&chat);
     assert!(screen.contains("delete `日本語の質問`? y or n"), "{screen}");
@@ -97,7 +261,32 @@ fn the_list_of_sessions() {
 
 #[test]
 fn scrolled_up_while_more_comes() {
-    assert_snapshot!(screen(&scrolled()), @"");
+    assert_snapshot!(screen(&scrolled()), @r#"
+    line 21
+
+    line 22
+
+    line 23
+
+    line 24
+
+    line 25
+
+    line 26
+
+    line 27
+
+    line 28
+
+    line 29
+
+    line 30
+    - answering, 40 tokens  ↓ 4 new lines
+    ────────────────────────────────────────────────────────────────────────────────
+    › █
+    Esc stop  Ctrl-T thinking
+    tiny · reasoning medium · context 413/1,000 · prefill 128/s · decode 46.0/s
+    "#);
 }
 
 #[test]

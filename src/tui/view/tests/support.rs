@@ -104,7 +104,7 @@ pub(crate) fn prefill() -> Chat {
     chat.say("How do I sum numbers?").wait(0);
     chat.event(Event::Prefill {
         done: 768,
-        total: 1234,
+        total: 800,
         reused: 256,
     });
     chat.wait(2000);
