@@ -390,7 +390,8 @@ impl App {
             date,
             ..opened.setup
         };
-        self.setup_saved = true;
+        // Flags may have changed it: the file learns it with the next message.
+        self.setup_saved = false;
         self.title = opened.title;
         self.left = None;
         self.editing = None;

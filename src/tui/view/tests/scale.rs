@@ -43,9 +43,6 @@ fn the_cost_of_a_token_is_flat() {
     answer.say("hi").stream("final", &[&PARAGRAPH.repeat(3000)]);
     let answer = cost(&mut answer);
 
-    eprintln!(
-        "ten tokens: {short:?} short, {exchanges:?} after 500 exchanges, {answer:?} in a long answer"
-    );
     // Generous, for machines with other things to do.
     assert!(exchanges < short * 2, "{exchanges:?} against {short:?}");
     assert!(answer < short * 2, "{answer:?} against {short:?}");
