@@ -189,8 +189,9 @@ impl Given {
 impl Value {
     fn wrong(&self, key: &str, expected: &str) -> String {
         let found = match self {
-            Self::Text(text) => format!("`\"{text}\"`"),
-            Self::Literal(text) | Self::Variable(text) => format!("`{text}`"),
+            Self::Text(text) => format!("\"{text}\""),
+            Self::Literal(text) => text.clone(),
+            Self::Variable(text) => format!("`{text}`"),
             Self::Other(kind) => (*kind).to_owned(),
         };
         format!("`{key}` is {found}, expected {expected}")
@@ -206,7 +207,7 @@ impl Value {
     fn non_empty(self, key: &str) -> Result<String, String> {
         let text = self.text(key)?;
         if text.trim().is_empty() {
-            return Err(format!("`{key}` is empty, expected its name"));
+            return Err(format!("`{key}` is empty, expected the name of a model"));
         }
         Ok(text)
     }

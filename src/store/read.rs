@@ -81,7 +81,9 @@ pub(super) fn load(path: &Path, mut file: &File) -> Result<Loaded, Error> {
 }
 
 fn check_header(line: &[u8], path: &Path) -> Result<(), Error> {
-    match serde_json::from_slice::<Header>(line) {
+    // Of a list, the first value would do for a header.
+    let object = if line.starts_with(b"{") { line } else { b"" };
+    match serde_json::from_slice::<Header>(object) {
         Ok(header) if header.version > VERSION => Err(Error::Newer {
             path: path.to_owned(),
             version: header.version,

@@ -94,7 +94,14 @@ fn a_session_is_lines_that_people_can_read() {
     ];
     let (id, path) = saved(&store, &records);
     assert_eq!(id, "20250628-120005");
-    insta::assert_snapshot!(fs::read_to_string(path).unwrap(), @"");
+    insta::assert_snapshot!(fs::read_to_string(path).unwrap(), @r#"
+    {"gptoss_session":1,"created":"2025-06-28T12:00:05Z"}
+    {"type":"setup","instructions":"Be brief.","reasoning":"high","model":"tiny"}
+    {"type":"user","id":0,"parent":null,"text":"Weather?"}
+    {"type":"turn","id":1,"parent":0,"messages":[{"role":"assistant","channel":"analysis","content":[{"text":"hm\n\"well\""}]},{"role":"assistant","channel":"commentary","recipient":"functions.get_weather","content_type":"<|constrain|>json","content":[{"text":"{\"city\": \"Oslo\"}"}]},{"role":"assistant","channel":"final","content":[{"text":"It rains. ☔"}]}],"finish":"cancelled","prompt_tokens":70,"cached_tokens":60,"generated_tokens":12,"prefill_seconds":0.125,"ttft_seconds":0.130000001,"decode_seconds":2.0,"seed":18446744073709551615}
+    {"type":"head","id":null}
+    {"type":"title","title":"Rain"}
+    "#);
 }
 
 #[test]
