@@ -136,7 +136,7 @@ impl Given {
             };
             value
                 .into_string()
-                .map_err(|value| format!("{value:?} is not UTF-8"))
+                .map_err(|value| format!("`{}` is not UTF-8", value.display()))
                 .and_then(|text| given.set(key, Value::Variable(text)))
                 .map_err(|problem| Error::Variable { name, problem })?;
         }
@@ -262,13 +262,11 @@ impl Value {
 
 /// `a`, `b` or `c`, as a file or a variable would have them.
 fn quoted(names: &[&str], value: &Value) -> String {
-    match value {
-        Value::Variable(_) => listed(names),
-        _ => {
-            let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
-            listed(&names.iter().map(String::as_str).collect::<Vec<_>>())
-        }
+    if let Value::Variable(_) = value {
+        return listed(names);
     }
+    let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    listed(&names.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 fn listed(names: &[&str]) -> String {

@@ -11,15 +11,15 @@ fn env<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<OsStr
     }
 }
 
-fn config(text: &str) -> Option<Config<'_>> {
-    Some(Config {
+fn config(text: &str) -> Config<'_> {
+    Config {
         path: Path::new("config.toml"),
         text,
-    })
+    }
 }
 
 fn of_file(text: &str) -> Result<Settings, String> {
-    resolve(Given::default(), env(&[]), config(text)).map_err(|error| error.to_string())
+    resolve(Given::default(), env(&[]), Some(config(text))).map_err(|error| error.to_string())
 }
 
 fn of_env(variables: &[(&str, &str)]) -> Result<Settings, String> {
@@ -183,7 +183,7 @@ fn refuses_a_variable_that_is_not_text() {
     let error = resolve(Given::default(), garbage, None).unwrap_err();
     assert_eq!(
         error.to_string(),
-        r#"the environment variable GPTOSS_SYSTEM: "a\xFF" is not UTF-8"#
+        "the environment variable GPTOSS_SYSTEM: `a\u{fffd}` is not UTF-8"
     );
 }
 
@@ -199,7 +199,7 @@ fn flags_come_before_the_environment_and_that_before_the_file() {
         ("GPTOSS_SEED", ""),
     ];
     let file = "reasoning = \"medium\"\ntop-k = 8\nseed = 9\n";
-    let settings = resolve(flags, env(&variables), config(file)).unwrap();
+    let settings = resolve(flags, env(&variables), Some(config(file))).unwrap();
     let expected = Settings {
         reasoning: Reasoning::High,
         sampling: Sampling {
@@ -219,7 +219,7 @@ fn a_wrong_file_is_refused_also_where_it_would_not_count() {
         top_k: Some(1),
         ..Given::default()
     };
-    assert!(resolve(flags.clone(), env(&[]), config("top-k = -1\n")).is_err());
+    assert!(resolve(flags.clone(), env(&[]), Some(config("top-k = -1\n"))).is_err());
     assert!(resolve(flags, env(&[("GPTOSS_TOP_K", "x")]), None).is_err());
 }
 
@@ -230,9 +230,13 @@ fn no_color_asks_for_the_plain_theme_unless_a_flag_says_otherwise() {
             theme: flag,
             ..Given::default()
         };
-        resolve(flags, env(variables), config("theme = \"high-contrast\"\n"))
-            .unwrap()
-            .theme
+        resolve(
+            flags,
+            env(variables),
+            Some(config("theme = \"high-contrast\"\n")),
+        )
+        .unwrap()
+        .theme
     };
     assert_eq!(theme(None, &[]), ThemeName::HighContrast);
     assert_eq!(theme(None, &[("NO_COLOR", "1")]), ThemeName::Plain);
@@ -262,7 +266,7 @@ fn uncommented() -> String {
 #[test]
 fn the_default_configuration_says_nothing_and_shows_every_default() {
     assert_eq!(
-        gather(Given::default(), env(&[]), config(DEFAULT_CONFIG)).unwrap(),
+        gather(Given::default(), env(&[]), Some(config(DEFAULT_CONFIG))).unwrap(),
         Given::default()
     );
     let examples = Settings {

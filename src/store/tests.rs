@@ -234,7 +234,20 @@ fn a_damaged_or_newer_file_is_reported_and_left_as_it_is() {
         reports.push_str(&error.replace(&home.path().display().to_string(), "[home]"));
         reports.push('\n');
     }
-    insta::assert_snapshot!(reports, @"");
+    insta::assert_snapshot!(reports, @"
+    `[home]/state/sessions/20250628-120005.jsonl` is damaged in line 2 (expected value at column 21): it is left as it is
+    `[home]/state/sessions/20250628-120005.jsonl` is damaged in line 3 (it is the entry 5, expected 1): it is left as it is
+    `[home]/state/sessions/20250628-120005.jsonl` is damaged in line 3 (it names the entry 7, and there are 1 so far): it is left as it is
+    `[home]/state/sessions/20250628-120005.jsonl` is damaged in line 2 (unknown variant `hologram`, expected one of `user`, `turn`, `head`, `title`, `setup` at column 18): it is left as it is
+    `[home]/state/sessions/20250628-120005.jsonl` is damaged in line 2 (unknown field `txt`, expected one of `id`, `parent`, `text`): it is left as it is
+    `[home]/state/sessions/20250628-120005.jsonl` is damaged in line 2 (EOF while parsing a value at column 0): it is left as it is
+    `[home]/state/sessions/20250628-120005.jsonl` is damaged in line 2 (it names the entry 3, and there are 0 so far): it is left as it is
+    `[home]/state/sessions/20250628-120005.jsonl` was written by a newer gptoss (version 2 of the format, this one reads up to 1): it is left as it is
+    `[home]/state/sessions/20250628-120005.jsonl` is not a session of gptoss: its first line is no header
+    `[home]/state/sessions/20250628-120005.jsonl` is not a session of gptoss: its first line is no header
+    `[home]/state/sessions/20250628-120005.jsonl` is not a session of gptoss: its first line is no header
+    `[home]/state/sessions/20250628-120005.jsonl` is not a session of gptoss: its first line is no header
+    ");
 }
 
 #[test]
@@ -363,7 +376,7 @@ fn the_list_has_the_latest_first_and_a_title_for_each() {
 fn a_session_is_found_by_id_beginning_or_title() {
     let (_home, store) = store();
     let (first, _) = saved(&store, &[title("Rain")]);
-    let mut later = store.create(noon() + Duration::from_secs(60)).unwrap();
+    let mut later = store.create(noon() + Duration::from_mins(1)).unwrap();
     later.append(&title("2025")).unwrap();
     let later = later.id().to_owned();
     let find = |name: &str| store.find(name).map_err(|error| error.to_string());
