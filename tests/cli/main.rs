@@ -11,6 +11,7 @@ mod program;
 mod pty;
 
 mod answers;
+mod config;
 mod files;
 mod info;
 mod pull;
