@@ -165,16 +165,22 @@ fn break_between_words(cells: &[Cell<'_>], first: usize, later: usize) -> Vec<Ra
                 _ => index,
             };
             word = Some((end, index + 1));
-        } else if taken + cell.width > room && index > start {
-            let (end, next) = word
-                .filter(|(end, _)| *end > start)
-                .unwrap_or((index, index));
-            lines.push(start..end);
-            (start, index, taken, word) = (next, next, 0, None);
-            room = later;
-            continue;
-        } else if index > start && may_break_between(cells[index - 1].text, cell.text) {
-            word = Some((index, index));
+        } else {
+            let before = cells[..index]
+                .last()
+                .filter(|before| index > start && !before.is_space());
+            if before.is_some_and(|before| may_break_between(before.text, cell.text)) {
+                word = Some((index, index));
+            }
+            if taken + cell.width > room && index > start {
+                let (end, next) = word
+                    .filter(|(end, _)| *end > start)
+                    .unwrap_or((index, index));
+                lines.push(start..end);
+                (start, index, taken, word) = (next, next, 0, None);
+                room = later;
+                continue;
+            }
         }
         taken += cell.width;
         index += 1;

@@ -616,6 +616,9 @@ impl<'a> Renderer<'a> {
             {
                 prefixes.pop();
             }
+            if let Some(last) = prefixes.last_mut() {
+                last.content = last.content.trim_end().to_owned().into();
+            }
         }
         prefixes.append(&mut line.spans);
         line.spans = prefixes;
