@@ -14,7 +14,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("engine", &["checkpoint"]),
     ("harmony", &["tokenizer"]),
     ("session", &["engine", "harmony", "tokenizer", "checkpoint"]),
-    ("cli", &["session", "hub", "checkpoint"]),
+    ("text", &[]),
+    ("tui", &["session", "settings", "store", "text"]),
+    ("cli", &["session", "hub", "checkpoint", "text"]),
     ("main", &["cli"]),
     ("lib", &[]),
 ];
@@ -42,8 +44,10 @@ const CRATES: &[(&str, &[&str])] = &[
     ("jiff", &["harmony", "session", "cli"]),
     ("memmap2", &["checkpoint"]),
     ("nix", &["hub", "engine", "session", "cli"]),
+    ("pulldown_cmark", &["tui"]),
     ("rand", &["engine", "session"]),
     ("rand_chacha", &["engine"]),
+    ("ratatui", &["tui"]),
     ("rayon", &["checkpoint", "engine"]),
     ("ring", &["hub"]),
     ("safetensors", &["checkpoint"]),
@@ -71,6 +75,7 @@ const CRATES: &[(&str, &[&str])] = &[
         ],
     ),
     ("signal_hook", &["cli"]),
+    ("syntect", &["tui"]),
     ("sysinfo", &["engine", "session", "cli"]),
     (
         "thiserror",
@@ -84,6 +89,7 @@ const CRATES: &[(&str, &[&str])] = &[
         ],
     ),
     ("tokenizers", &["tokenizer"]),
+    ("unicode_segmentation", &["tui"]),
     ("ureq", &["hub"]),
 ];
 

@@ -110,6 +110,20 @@ fn cells<'a>(line: &'a Line<'_>) -> Vec<Cell<'a>> {
     let mut column = 0;
     for span in &line.spans {
         let style = span.style;
+        if span
+            .content
+            .bytes()
+            .all(|byte| (b' '..=b'~').contains(&byte))
+        {
+            column += span.content.len();
+            let cell = |at| Cell {
+                text: &span.content[at..=at],
+                width: 1,
+                style,
+            };
+            cells.extend((0..span.content.len()).map(cell));
+            continue;
+        }
         for text in span.content.graphemes(true) {
             if text == "\t" {
                 let width = TAB - column % TAB;

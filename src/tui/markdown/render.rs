@@ -54,9 +54,9 @@ impl Continued {
         blank
     }
 
-    /// The text was cut within a block.
-    pub fn glue(&mut self) {
-        (self.glued, self.list) = (self.any, None);
+    /// The text was cut within a block, which goes on without a blank line or with one.
+    pub fn cut_within_block(&mut self, blank: bool) {
+        (self.glued, self.list) = (self.any && !blank, None);
     }
 
     /// The text was cut before a block, or before an item of a list.
@@ -137,6 +137,22 @@ pub fn open_block(source: &str) -> Option<Open> {
         blank_before: is_blank_before(source, at),
         fence,
     })
+}
+
+/// The last line only goes on with what is before it, by its looks, so that the blocks need not be looked at.
+pub fn goes_on(source: &str) -> bool {
+    let mut lines = source.lines().rev();
+    let is_text =
+        |line: &str| line.starts_with(|first: char| first == '|' || first.is_alphabetic());
+    lines.next().is_some_and(is_text) && lines.next().is_some_and(|line| !line.trim().is_empty())
+}
+
+/// Header and delimiter row of the table at the end of a source, unless they are long themselves.
+pub fn open_table_header(source: &str) -> Option<&str> {
+    let source = &source[open_block(source)?.at..];
+    let is_table = matches!(parser(source).next(), Some(Event::Start(Tag::Table(_))));
+    let end = source.match_indices('\n').nth(1)?.0 + 1;
+    (is_table && end < source.len() / 4).then_some(&source[..end])
 }
 
 /// The line before the one at `at` is blank (but for the markers of quotes).
@@ -595,7 +611,8 @@ impl<'a> Renderer<'a> {
 
     /// A line with the prefixes of the containers around it.
     fn push_line(&mut self, mut line: Line<'static>) {
-        if let Some(marker) = self.marker.take() {
+        if let Some(mut marker) = self.marker.take() {
+            marker.content = marker.content.trim_end().to_owned().into();
             self.push_line(Line::from(marker));
         }
         let is_blank = line_width(&line) == 0;

@@ -121,9 +121,9 @@ fn narrow_tables_wrap_and_then_become_fields() {
         "| Name | Text |\n|---|---|\n| first | several words of text |\n| second | more |\n";
     insta::assert_snapshot!(rendered(table, 22), @r"
     Name   │ Text
-    ───────┼─────────────
-    first  │ several
-           │ words of text
+    ───────┼──────────────
+    first  │ several words
+           │ of text
     second │ more
     ");
     insta::assert_snapshot!(rendered(table, 10), @r"
@@ -145,8 +145,17 @@ fn narrow_lists_and_quotes_give_up_their_indentation() {
     insta::assert_snapshot!(rendered("- one\n  - two\n    - three\n\n> quoted", 10), @r"
     • one
       ◦ two
-        • 
-    three
+        •
+        three
+
+    │ quoted
+    ");
+    insta::assert_snapshot!(rendered("- one\n  - two\n    - ```\n      c\n      ```\n- > q", 7), @r"
+    • one
+    ◦ two
+    •
+    c
+    • q
     ");
 }
 
@@ -268,6 +277,22 @@ fn a_block_of_any_length_is_cut_rather_than_rendered_again_and_again() {
             .collect::<Vec<_>>()
     };
     assert_eq!(words(&shown(&markdown)), words(&source));
+}
+
+#[test]
+fn a_table_of_any_length_stays_a_table() {
+    let row = format!("| {} | b |\n", "cell ".repeat(10).trim());
+    let markdown = at_once(&format!("| A | B |\n|---|---|\n{}", row.repeat(1000)), 80);
+    let is_row = |line: &&Line<'_>| {
+        line.to_string().starts_with("cell cell") && line.to_string().ends_with(" │ b")
+    };
+    assert_eq!(markdown.lines().iter().filter(is_row).count(), 1000);
+    let others = markdown.lines().iter().filter(|line| !is_row(line)).count();
+    assert_eq!(
+        others % 3,
+        2,
+        "a header, a rule and between two tables a blank line"
+    );
 }
 
 /// Words in the markup of a block, and the words as they are to be shown.
@@ -447,65 +472,3 @@ proptest! {
         prop_assert_eq!(markdown.code_blocks(), codes);
     }
 }
-
-#[test]
-fn adhoc_cost() {
-    use std::time::Instant;
-    let list: String = (0..4000)
-        .map(|i| format!("- item {i} with **some** text and `code` in it\n"))
-        .collect();
-    let code = format!(
-        "```rust\n{}",
-        "    let value = compute(\"text\", 12); // comment\n".repeat(4000)
-    );
-    let para = "some *words* and more ".repeat(9000);
-    let table = format!(
-        "| a | b |\n|---|---|\n{}",
-        "| some cell | another **cell** |\n".repeat(6000)
-    );
-    for (name, text) in [
-        ("tour", TOUR.repeat(260)),
-        ("list", list),
-        ("code", code),
-        ("para", para),
-        ("table", table),
-    ] {
-        let chars: Vec<char> = text.chars().collect();
-        let pieces: Vec<String> = chars.chunks(4).map(|c| c.iter().collect()).collect();
-        let mut m = Markdown::new(100, &Theme::standard());
-        let n = pieces.len().min(50_000);
-        let mut marks = vec![];
-        let mut worst = 0;
-        for part in pieces[..n].chunks(n / 5) {
-            let t = Instant::now();
-            for p in part {
-                let u = Instant::now();
-                m.push(p);
-                worst = worst.max(u.elapsed().as_micros());
-            }
-            marks.push(t.elapsed().as_nanos() as f64 / part.len() as f64 / 1000.0);
-        }
-        let t = Instant::now();
-        m.layout(80, &Theme::standard());
-        eprintln!(
-            "{name}: {n} tokens, us/token by fifth {marks:.1?}, worst {worst} us, relayout {:?}",
-            t.elapsed()
-        );
-    }
-    let mut e = Editor::default();
-    let t = Instant::now();
-    e.insert(&"some words of text in a line, 日本 too\n".repeat(2500));
-    eprintln!("insert {:?}", t.elapsed());
-    let t = Instant::now();
-    let l = e.layout(80);
-    eprintln!("layout {} {:?}", l.lines.len(), t.elapsed());
-    let t = Instant::now();
-    e.insert("x");
-    e.layout(80);
-    eprintln!("key {:?}", t.elapsed());
-    let t = Instant::now();
-    e.go(super::super::editor::Motion::Up);
-    eprintln!("up {:?}", t.elapsed());
-    panic!();
-}
-use super::super::editor::Editor;
