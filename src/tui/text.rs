@@ -82,7 +82,6 @@ pub fn wrap_anywhere(line: &Line<'_>, width: usize) -> Vec<Line<'static>> {
 pub fn may_break_between(before: &str, after: &str) -> bool {
     const CLOSING: &str = "、。，．・：；？！）］｝」』】〉》〕ー々…‥ぁぃぅぇぉっゃゅょァィゥェォッャュョ,.:;?!)]}%’”";
     const OPENING: &str = "（［｛「『【〈《〔([{‘“";
-    // A wide character with nothing of ASCII or Latin in it; combining marks do not count as text of their own.
     let is_wide = |grapheme: &str| !grapheme.is_ascii() && grapheme_width(grapheme) == 2;
     (is_wide(before) || is_wide(after))
         && grapheme_width(after) > 0
@@ -204,7 +203,7 @@ fn break_between_words(cells: &[Cell<'_>], first: usize, later: usize) -> Vec<Ra
         // Spaces never start a new line, so they may stand over its end.
         let room = if index == 0 { first } else { later };
         let mut taken: usize = cells[range.clone()].iter().map(|cell| cell.width).sum();
-        while taken > room && range.len() > 0 && cells[range.end - 1].is_space() {
+        while taken > room && !range.is_empty() && cells[range.end - 1].is_space() {
             range.end -= 1;
             taken -= 1;
         }

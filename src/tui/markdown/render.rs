@@ -181,7 +181,7 @@ pub fn code_line(text: &str, pieces: &Pieces, width: usize, theme: &Theme) -> Ve
         Span::styled(piece.to_owned(), kind.style(theme))
     });
     let indent = if width >= 20 { CODE_INDENT } else { "" };
-    let mut lines = wrap_anywhere(&Line::from_iter(spans), width - indent.len());
+    let mut lines = wrap_anywhere(&spans.collect(), width - indent.len());
     if !indent.is_empty() {
         for line in lines.iter_mut().filter(|line| !line.spans.is_empty()) {
             line.spans.insert(0, Span::raw(indent));
@@ -397,16 +397,13 @@ impl<'a> Renderer<'a> {
                     self.push_line(line);
                 }
             }
-            TagEnd::TableHead => {
-                self.styles.pop();
-            }
             TagEnd::TableCell => {
                 let cell = Line::from(std::mem::take(&mut self.inline));
                 if let Some(row) = self.table.as_mut().and_then(|table| table.rows.last_mut()) {
                     row.push(cell);
                 }
             }
-            TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => {
+            TagEnd::TableHead | TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => {
                 self.styles.pop();
             }
             TagEnd::Link | TagEnd::Image => {
@@ -559,8 +556,12 @@ impl<'a> Renderer<'a> {
 
     fn end_container(&mut self) {
         self.flush();
-        let is_unwritten = |container: &Container| container.first.is_some();
-        if self.marker.is_some() || self.containers.last().is_some_and(is_unwritten) {
+        self.write_marker();
+        if self
+            .containers
+            .last()
+            .is_some_and(|container| container.first.is_some())
+        {
             // Nothing is in it: the marker alone.
             self.push_line(Line::default());
         }
@@ -609,12 +610,20 @@ impl<'a> Renderer<'a> {
         }
     }
 
+    /// The marker of an item without text at its start, on a line of its own.
+    fn write_marker(&mut self) {
+        let Some(marker) = self.marker.take() else {
+            return;
+        };
+        let marker = Span::styled(marker.content.trim_end().to_owned(), marker.style);
+        for line in wrap(&Line::from(marker), self.room(), &Line::default()) {
+            self.push_line(line);
+        }
+    }
+
     /// A line with the prefixes of the containers around it.
     fn push_line(&mut self, mut line: Line<'static>) {
-        if let Some(mut marker) = self.marker.take() {
-            marker.content = marker.content.trim_end().to_owned().into();
-            self.push_line(Line::from(marker));
-        }
+        self.write_marker();
         let is_blank = line_width(&line) == 0;
         let mut prefixes: Vec<_> = self
             .containers

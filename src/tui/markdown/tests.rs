@@ -160,6 +160,12 @@ fn narrow_lists_and_quotes_give_up_their_indentation() {
 }
 
 #[test]
+fn a_marker_alone_is_shown_at_any_width() {
+    assert_eq!(rendered("1.\n2. a", 20), "1.\n2. a\n");
+    assert_eq!(rendered("1.", 1), "1\n.\n");
+}
+
+#[test]
 fn items_are_numbered_on_although_they_are_kept_one_by_one() {
     let list = "1. a\n1. b\n\n   more\n\n1. c\n   - d\n1. e\n\ntext\n\n1. f";
     let expected = "1. a\n2. b\n\n   more\n\n3. c\n   ◦ d\n4. e\n\ntext\n\n1. f\n";
