@@ -4,6 +4,7 @@
 //! by line), so its lines are made once and kept. Where the kept part ends depends on the text alone, not on the pieces it
 //! came in: any split gives the same lines.
 
+mod blocks;
 mod code;
 mod mend;
 mod render;
@@ -11,8 +12,9 @@ mod table;
 
 use ratatui::text::Line;
 
+use self::blocks::Continued;
 use self::code::Codes;
-use self::render::{Continued, Renderer};
+use self::render::Renderer;
 use super::text::Sanitizer;
 use super::theme::Theme;
 
@@ -142,10 +144,10 @@ impl Markdown {
             self.keep_code_line();
             return;
         }
-        if render::goes_on(&self.tail) {
+        if blocks::goes_on(&self.tail) {
             return;
         }
-        let Some(open) = render::open_block(&self.tail) else {
+        let Some(open) = blocks::open_block(&self.tail) else {
             self.tail.clear();
             return;
         };
@@ -174,7 +176,7 @@ impl Markdown {
 
     /// Keeps the tail although its block goes on: up to the last word, of a table up to the last row.
     fn cut(&mut self) {
-        let header = render::open_table_header(&self.tail).map(str::to_owned);
+        let header = blocks::open_table_header(&self.tail).map(str::to_owned);
         let at = match &header {
             Some(_) => self.tail.rfind('\n'),
             None => self.tail.rfind(char::is_whitespace),

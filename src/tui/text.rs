@@ -203,7 +203,7 @@ fn break_between_words(cells: &[Cell<'_>], first: usize, later: usize) -> Vec<Ra
         // Spaces never start a new line, so they may stand over its end.
         let room = if index == 0 { first } else { later };
         let mut taken: usize = cells[range.clone()].iter().map(|cell| cell.width).sum();
-        while taken > room && !range.is_empty() && cells[range.end - 1].is_space() {
+        while taken > room && range.end > range.start && cells[range.end - 1].is_space() {
             range.end -= 1;
             taken -= 1;
         }
