@@ -175,14 +175,17 @@ impl Store {
         if self.path(name).is_ok_and(|path| path.is_file()) {
             return Ok(name.to_owned());
         }
-        let all = self.list()?;
         let wanted = name.trim().to_lowercase();
+        if wanted.is_empty() {
+            return Err(Error::NotFound(name.to_owned()));
+        }
+        let all = self.list()?;
         let of = |accepts: &dyn Fn(&Summary) -> bool| -> Vec<String> {
             let found = all.iter().filter(|summary| accepts(summary));
             found.map(|summary| summary.id.clone()).collect()
         };
         let mut candidates = of(&|summary| summary.title.to_lowercase() == wanted);
-        if candidates.is_empty() && !wanted.is_empty() {
+        if candidates.is_empty() {
             candidates = of(&|summary| summary.id.starts_with(&wanted));
         }
         match candidates.as_slice() {

@@ -60,7 +60,6 @@ impl Sanitizer {
                 None
             }
             State::Text | State::Return => self.text(character),
-            State::Escape => self.escape(character),
             State::Csi => match character {
                 ' '..='?' => None,
                 '@'..='~' => {
@@ -86,7 +85,7 @@ impl Sanitizer {
                 self.state = State::Text;
                 None
             }
-            State::StringEscape => self.escape(character),
+            State::Escape | State::StringEscape => self.escape(character),
         }
     }
 

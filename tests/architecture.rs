@@ -20,7 +20,15 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("tui", &["session", "settings", "store", "text"]),
     (
         "cli",
-        &["tui", "settings", "store", "session", "hub", "checkpoint"],
+        &[
+            "settings",
+            "store",
+            "session",
+            "hub",
+            "checkpoint",
+            "text",
+            "tui",
+        ],
     ),
     ("main", &["cli"]),
     ("lib", &[]),

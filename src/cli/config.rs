@@ -21,11 +21,11 @@ pub struct Config {
 /// # Errors
 /// When one of them says what cannot be meant.
 pub fn load(flags: Given) -> anyhow::Result<Given> {
-    settings::load(flags).map_err(failure)
+    settings::load(flags).map_err(|error| failure(&error))
 }
 
-fn failure(error: settings::Error) -> anyhow::Error {
-    let hint = match &error {
+fn failure(error: &settings::Error) -> anyhow::Error {
+    let hint = match error {
         settings::Error::Config { .. } | settings::Error::Variable { .. } => {
             "`gptoss config` prints every setting with its default"
         }
@@ -40,7 +40,7 @@ fn failure(error: settings::Error) -> anyhow::Error {
 /// # Errors
 /// When nothing says where the paths are.
 pub fn run(args: &Config) -> anyhow::Result<Vec<u8>> {
-    let paths = Paths::from_env(|name| std::env::var_os(name)).map_err(failure)?;
+    let paths = Paths::from_env(|name| std::env::var_os(name)).map_err(|error| failure(&error))?;
     let lines = listed(&paths);
     let text = if args.paths {
         lines

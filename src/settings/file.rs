@@ -15,18 +15,34 @@ pub(super) fn read(config: Config) -> Result<Given, Error> {
         line: line(config.text, span.map_or(0, |span| span.start)),
         problem,
     };
-    let table: BTreeMap<Spanned<String>, Spanned<Toml>> = toml::from_str(config.text)
-        .map_err(|reason| error(reason.span(), reason.message().to_owned()))?;
+    let table: BTreeMap<Spanned<String>, Toml> = toml::from_str(config.text).map_err(|reason| {
+        let span = reason.span();
+        error(
+            span.clone(),
+            problem(&reason, span.and_then(|span| config.text.get(span))),
+        )
+    })?;
     let mut entries: Vec<_> = table.into_iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     let mut given = Given::default();
     for (key, value) in entries {
         let span = key.span();
         given
-            .set(key.get_ref(), value.into_inner().into())
+            .set(key.get_ref(), value.into())
             .map_err(|problem| error(Some(span), problem))?;
     }
     Ok(given)
+}
+
+/// What the parser says, and of what, where that is short.
+fn problem(reason: &toml::de::Error, of: Option<&str>) -> String {
+    let message = reason.message();
+    match of.map(str::trim) {
+        Some(of) if (1..=40).contains(&of.len()) && !of.contains('\n') => {
+            format!("{message}: `{of}`")
+        }
+        _ => message.to_owned(),
+    }
 }
 
 /// The line of a byte, counted from 1.

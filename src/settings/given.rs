@@ -136,7 +136,7 @@ impl Given {
             };
             value
                 .into_string()
-                .map_err(|value| format!("{value:?} is not UTF-8"))
+                .map_err(|value| format!("`{}` is not UTF-8", value.display()))
                 .and_then(|text| given.set(key, Value::Variable(text)))
                 .map_err(|problem| Error::Variable { name, problem })?;
         }
@@ -189,8 +189,9 @@ impl Given {
 impl Value {
     fn wrong(&self, key: &str, expected: &str) -> String {
         let found = match self {
-            Self::Text(text) => format!("`\"{text}\"`"),
-            Self::Literal(text) | Self::Variable(text) => format!("`{text}`"),
+            Self::Text(text) => format!("\"{text}\""),
+            Self::Literal(text) => text.clone(),
+            Self::Variable(text) => format!("`{text}`"),
             Self::Other(kind) => (*kind).to_owned(),
         };
         format!("`{key}` is {found}, expected {expected}")
@@ -206,7 +207,7 @@ impl Value {
     fn non_empty(self, key: &str) -> Result<String, String> {
         let text = self.text(key)?;
         if text.trim().is_empty() {
-            return Err(format!("`{key}` is empty, expected its name"));
+            return Err(format!("`{key}` is empty, expected the name of a model"));
         }
         Ok(text)
     }
@@ -261,13 +262,11 @@ impl Value {
 
 /// `a`, `b` or `c`, as a file or a variable would have them.
 fn quoted(names: &[&str], value: &Value) -> String {
-    match value {
-        Value::Variable(_) => listed(names),
-        _ => {
-            let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
-            listed(&names.iter().map(String::as_str).collect::<Vec<_>>())
-        }
+    if let Value::Variable(_) = value {
+        return listed(names);
     }
+    let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    listed(&names.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 fn listed(names: &[&str]) -> String {

@@ -11,15 +11,15 @@ fn env<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<OsStr
     }
 }
 
-fn config(text: &str) -> Option<Config<'_>> {
-    Some(Config {
+fn config(text: &str) -> Config<'_> {
+    Config {
         path: Path::new("config.toml"),
         text,
-    })
+    }
 }
 
 fn of_file(text: &str) -> Result<Settings, String> {
-    resolve(Given::default(), env(&[]), config(text)).map_err(|error| error.to_string())
+    resolve(Given::default(), env(&[]), Some(config(text))).map_err(|error| error.to_string())
 }
 
 fn of_env(variables: &[(&str, &str)]) -> Result<Settings, String> {
@@ -116,7 +116,29 @@ fn refuses_every_wrong_file_with_line_value_and_what_was_expected() {
         let error = of_file(&text).expect_err(&name);
         writeln!(refusals, "{name}: {error}").unwrap();
     }
-    insta::assert_snapshot!(refusals, @"");
+    insta::assert_snapshot!(refusals, @r#"
+    context_list: `config.toml`, line 1: `context` is a list, expected a whole number from 1 on
+    kv_type: `config.toml`, line 1: `kv-type` is "q8", expected "bf16" or "f32"
+    max_tokens_zero: `config.toml`, line 1: `max-tokens` is 0, expected a whole number from 1 on
+    model_empty: `config.toml`, line 1: `model` is empty, expected the name of a model
+    model_type: `config.toml`, line 2: `model` is 20, expected text in quotes
+    mouse_text: `config.toml`, line 1: `mouse` is "yes", expected true or false (without quotes)
+    reasoning: `config.toml`, line 1: `reasoning` is "off", expected "low", "medium" or "high"
+    reasoning_type: `config.toml`, line 1: `reasoning` is 1, expected "low", "medium" or "high"
+    save_number: `config.toml`, line 1: `save` is 1, expected true or false (without quotes)
+    seed_negative: `config.toml`, line 1: `seed` is -1, expected a whole number from 0 on
+    syntax: `config.toml`, line 2: invalid basic string, expected `"`
+    table: `config.toml`, line 1: there is no setting `sampling`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, threads, theme, mouse, save or show-thinking
+    temperature_nan: `config.toml`, line 1: `temperature` is NaN, expected 0 (the likeliest token) to 100
+    temperature_range: `config.toml`, line 2: `temperature` is -0.5, expected 0 (the likeliest token) to 100
+    temperature_type: `config.toml`, line 1: `temperature` is "1.0", expected a number
+    theme: `config.toml`, line 1: `theme` is "solarized", expected "standard", "high-contrast" or "plain"
+    threads_date: `config.toml`, line 1: `threads` is 2025-06-28, expected a whole number from 1 on
+    top_k_fraction: `config.toml`, line 1: `top-k` is 1.5, expected a whole number from 0 on
+    top_p_range: `config.toml`, line 1: `top-p` is 0, expected above 0, at most 1 (keeps all)
+    twice: `config.toml`, line 2: duplicate key: `seed`
+    unknown_key: `config.toml`, line 3: there is no setting `temprature`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, threads, theme, mouse, save or show-thinking
+    "#);
 }
 
 #[test]
@@ -137,7 +159,19 @@ fn refuses_wrong_variables_by_name() {
     ] {
         writeln!(refusals, "{}", of_env(&[(name, value)]).expect_err(name)).unwrap();
     }
-    insta::assert_snapshot!(refusals, @"");
+    insta::assert_snapshot!(refusals, @r#"
+    the environment variable GPTOSS_REASONING: `reasoning` is `none`, expected low, medium or high
+    the environment variable GPTOSS_TEMPERATURE: `temperature` is `hot`, expected a number
+    the environment variable GPTOSS_TEMPERATURE: `temperature` is 101, expected 0 (the likeliest token) to 100
+    the environment variable GPTOSS_TOP_P: `top-p` is 0, expected above 0, at most 1 (keeps all)
+    the environment variable GPTOSS_TOP_K: `top-k` is `-1`, expected a whole number from 0 on
+    the environment variable GPTOSS_MAX_TOKENS: `max-tokens` is `0`, expected a whole number from 1 on
+    the environment variable GPTOSS_SEED: `seed` is `18446744073709551616`, expected a whole number from 0 on
+    the environment variable GPTOSS_KV_TYPE: `kv-type` is `F32`, expected bf16 or f32
+    the environment variable GPTOSS_THEME: `theme` is `dark`, expected standard, high-contrast or plain
+    the environment variable GPTOSS_SAVE: `save` is `maybe`, expected true or false
+    the environment variable GPTOSS_MODEL: `model` is empty, expected the name of a model
+    "#);
 }
 
 #[cfg(unix)]
@@ -149,7 +183,7 @@ fn refuses_a_variable_that_is_not_text() {
     let error = resolve(Given::default(), garbage, None).unwrap_err();
     assert_eq!(
         error.to_string(),
-        r#"the environment variable GPTOSS_SYSTEM: "a\xFF" is not UTF-8"#
+        "the environment variable GPTOSS_SYSTEM: `a\u{fffd}` is not UTF-8"
     );
 }
 
@@ -165,7 +199,7 @@ fn flags_come_before_the_environment_and_that_before_the_file() {
         ("GPTOSS_SEED", ""),
     ];
     let file = "reasoning = \"medium\"\ntop-k = 8\nseed = 9\n";
-    let settings = resolve(flags, env(&variables), config(file)).unwrap();
+    let settings = resolve(flags, env(&variables), Some(config(file))).unwrap();
     let expected = Settings {
         reasoning: Reasoning::High,
         sampling: Sampling {
@@ -185,7 +219,7 @@ fn a_wrong_file_is_refused_also_where_it_would_not_count() {
         top_k: Some(1),
         ..Given::default()
     };
-    assert!(resolve(flags.clone(), env(&[]), config("top-k = -1\n")).is_err());
+    assert!(resolve(flags.clone(), env(&[]), Some(config("top-k = -1\n"))).is_err());
     assert!(resolve(flags, env(&[("GPTOSS_TOP_K", "x")]), None).is_err());
 }
 
@@ -196,9 +230,13 @@ fn no_color_asks_for_the_plain_theme_unless_a_flag_says_otherwise() {
             theme: flag,
             ..Given::default()
         };
-        resolve(flags, env(variables), config("theme = \"high-contrast\"\n"))
-            .unwrap()
-            .theme
+        resolve(
+            flags,
+            env(variables),
+            Some(config("theme = \"high-contrast\"\n")),
+        )
+        .unwrap()
+        .theme
     };
     assert_eq!(theme(None, &[]), ThemeName::HighContrast);
     assert_eq!(theme(None, &[("NO_COLOR", "1")]), ThemeName::Plain);
@@ -228,7 +266,7 @@ fn uncommented() -> String {
 #[test]
 fn the_default_configuration_says_nothing_and_shows_every_default() {
     assert_eq!(
-        gather(Given::default(), env(&[]), config(DEFAULT_CONFIG)).unwrap(),
+        gather(Given::default(), env(&[]), Some(config(DEFAULT_CONFIG))).unwrap(),
         Given::default()
     );
     let examples = Settings {

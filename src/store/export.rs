@@ -88,7 +88,8 @@ fn one_line(text: &str) -> Cow<'_, str> {
 
 #[derive(Serialize)]
 struct Export<'a> {
-    gptoss_export: u64,
+    #[serde(rename = "gptoss_export")]
+    version: u64,
     title: &'a str,
     /// The last entry of the current branch.
     head: Option<u32>,
@@ -99,7 +100,7 @@ struct Export<'a> {
 /// session file.
 pub fn json(title: &str, tree: &Tree) -> String {
     let export = Export {
-        gptoss_export: VERSION,
+        version: VERSION,
         title,
         head: tree.head().map(|id| id.0),
         entries: tree

@@ -52,7 +52,7 @@ pub(super) fn load(path: &Path, mut file: &File) -> Result<Loaded, Error> {
                 line: number,
                 problem,
             };
-            match serde_json::from_slice::<Line>(line) {
+            match serde_json::from_slice::<Line>(content(line)) {
                 Ok(record) => state.apply(record.into()).map_err(damaged)?,
                 Err(_) if !whole => {
                     warning = Some(format!(
@@ -81,7 +81,9 @@ pub(super) fn load(path: &Path, mut file: &File) -> Result<Loaded, Error> {
 }
 
 fn check_header(line: &[u8], path: &Path) -> Result<(), Error> {
-    match serde_json::from_slice::<Header>(line) {
+    // Of a list, the first value would do for a header.
+    let object = if line.starts_with(b"{") { line } else { b"" };
+    match serde_json::from_slice::<Header>(object) {
         Ok(header) if header.version > VERSION => Err(Error::Newer {
             path: path.to_owned(),
             version: header.version,
@@ -91,6 +93,11 @@ fn check_header(line: &[u8], path: &Path) -> Result<(), Error> {
             path: path.to_owned(),
         }),
     }
+}
+
+/// A line without its line break.
+fn content(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\n").unwrap_or(line)
 }
 
 /// A line is one line: where in it is said by the column alone.
@@ -148,7 +155,7 @@ fn look(path: &Path, glance: &mut Glance, first: &mut Option<String>) -> Result<
         if line.starts_with(br#"{"type":"turn","#) {
             continue;
         }
-        match serde_json::from_slice(&line) {
+        match serde_json::from_slice(content(&line)) {
             Ok(Hint::User { text }) => {
                 glance.messages += 1;
                 first.get_or_insert_with(|| beginning(&text));

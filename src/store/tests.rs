@@ -94,7 +94,14 @@ fn a_session_is_lines_that_people_can_read() {
     ];
     let (id, path) = saved(&store, &records);
     assert_eq!(id, "20250628-120005");
-    insta::assert_snapshot!(fs::read_to_string(path).unwrap(), @"");
+    insta::assert_snapshot!(fs::read_to_string(path).unwrap(), @r#"
+    {"gptoss_session":1,"created":"2025-06-28T12:00:05Z"}
+    {"type":"setup","instructions":"Be brief.","reasoning":"high","model":"tiny"}
+    {"type":"user","id":0,"parent":null,"text":"Weather?"}
+    {"type":"turn","id":1,"parent":0,"messages":[{"role":"assistant","channel":"analysis","content":[{"text":"hm\n\"well\""}]},{"role":"assistant","channel":"commentary","recipient":"functions.get_weather","content_type":"<|constrain|>json","content":[{"text":"{\"city\": \"Oslo\"}"}]},{"role":"assistant","channel":"final","content":[{"text":"It rains. ☔"}]}],"finish":"cancelled","prompt_tokens":70,"cached_tokens":60,"generated_tokens":12,"prefill_seconds":0.125,"ttft_seconds":0.130000001,"decode_seconds":2.0,"seed":18446744073709551615}
+    {"type":"head","id":null}
+    {"type":"title","title":"Rain"}
+    "#);
 }
 
 #[test]
@@ -227,7 +234,20 @@ fn a_damaged_or_newer_file_is_reported_and_left_as_it_is() {
         reports.push_str(&error.replace(&home.path().display().to_string(), "[home]"));
         reports.push('\n');
     }
-    insta::assert_snapshot!(reports, @"");
+    insta::assert_snapshot!(reports, @"
+    `[home]/state/sessions/20250628-120005.jsonl` is damaged in line 2 (expected value at column 21): it is left as it is
+    `[home]/state/sessions/20250628-120005.jsonl` is damaged in line 3 (it is the entry 5, expected 1): it is left as it is
+    `[home]/state/sessions/20250628-120005.jsonl` is damaged in line 3 (it names the entry 7, and there are 1 so far): it is left as it is
+    `[home]/state/sessions/20250628-120005.jsonl` is damaged in line 2 (unknown variant `hologram`, expected one of `user`, `turn`, `head`, `title`, `setup` at column 18): it is left as it is
+    `[home]/state/sessions/20250628-120005.jsonl` is damaged in line 2 (unknown field `txt`, expected one of `id`, `parent`, `text`): it is left as it is
+    `[home]/state/sessions/20250628-120005.jsonl` is damaged in line 2 (EOF while parsing a value at column 0): it is left as it is
+    `[home]/state/sessions/20250628-120005.jsonl` is damaged in line 2 (it names the entry 3, and there are 0 so far): it is left as it is
+    `[home]/state/sessions/20250628-120005.jsonl` was written by a newer gptoss (version 2 of the format, this one reads up to 1): it is left as it is
+    `[home]/state/sessions/20250628-120005.jsonl` is not a session of gptoss: its first line is no header
+    `[home]/state/sessions/20250628-120005.jsonl` is not a session of gptoss: its first line is no header
+    `[home]/state/sessions/20250628-120005.jsonl` is not a session of gptoss: its first line is no header
+    `[home]/state/sessions/20250628-120005.jsonl` is not a session of gptoss: its first line is no header
+    ");
 }
 
 #[test]
@@ -356,7 +376,7 @@ fn the_list_has_the_latest_first_and_a_title_for_each() {
 fn a_session_is_found_by_id_beginning_or_title() {
     let (_home, store) = store();
     let (first, _) = saved(&store, &[title("Rain")]);
-    let mut later = store.create(noon() + Duration::from_secs(60)).unwrap();
+    let mut later = store.create(noon() + Duration::from_mins(1)).unwrap();
     later.append(&title("2025")).unwrap();
     let later = later.id().to_owned();
     let find = |name: &str| store.find(name).map_err(|error| error.to_string());

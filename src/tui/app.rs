@@ -66,7 +66,7 @@ pub(crate) enum Mode {
     Help {
         scroll: usize,
     },
-    Sessions(Picker),
+    Sessions(Box<Picker>),
 }
 
 /// How a note is meant.
@@ -95,8 +95,16 @@ pub(crate) struct Completion {
     pub touched: bool,
 }
 
+/// A head that may be returned to; nothing was said before `None`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Left(Option<NodeId>);
+
 /// Everything that is on the screen and behind it.
 #[derive(Debug)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing that any phase may have"
+)]
 pub struct App {
     pub(crate) size: (u16, u16),
     pub(crate) theme: Theme,
@@ -131,7 +139,7 @@ pub struct App {
     /// What was typed before an earlier message took its place.
     stash: String,
     /// The head before the last undo, edit, clear or change of branch.
-    left: Option<Option<NodeId>>,
+    left: Option<Left>,
     saving: bool,
     /// The session's file knows the setup in use.
     setup_saved: bool,
@@ -382,7 +390,8 @@ impl App {
             date,
             ..opened.setup
         };
-        self.setup_saved = true;
+        // Flags may have changed it: the file learns it with the next message.
+        self.setup_saved = false;
         self.title = opened.title;
         self.left = None;
         self.editing = None;
@@ -444,8 +453,9 @@ impl App {
 
     fn push_entry(&mut self, entry: Entry) -> NodeId {
         let parent = self.tree.head();
-        let id = self.tree.push(entry.clone());
-        if self.saving {
+        let saved = self.saving.then(|| entry.clone());
+        let id = self.tree.push(entry);
+        if let Some(entry) = saved {
             self.save_setup();
             self.effect(Effect::Save(Record::Node { id, parent, entry }));
         }
@@ -506,4 +516,4 @@ fn theme(name: ThemeName) -> Theme {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,6 +4,7 @@
 //! by line), so its lines are made once and kept. Where the kept part ends depends on the text alone, not on the pieces it
 //! came in: any split gives the same lines.
 
+mod blocks;
 mod code;
 mod mend;
 mod render;
@@ -11,13 +12,14 @@ mod table;
 
 use ratatui::text::Line;
 
+use self::blocks::Continued;
 use self::code::Codes;
-use self::render::{Continued, Renderer};
+use self::render::Renderer;
 use super::text::Sanitizer;
 use super::theme::Theme;
 
 /// An open block of more bytes is cut, lest its rendering cost more with each token.
-const MAX_OPEN: usize = 16 * 1024;
+const MAX_OPEN: usize = 8 * 1024;
 
 /// A message that grows: finished blocks are rendered once, the open one again as it changes.
 #[derive(Clone, Debug)]
@@ -142,7 +144,10 @@ impl Markdown {
             self.keep_code_line();
             return;
         }
-        let Some(open) = render::open_block(&self.tail) else {
+        if blocks::goes_on(&self.tail) {
+            return;
+        }
+        let Some(open) = blocks::open_block(&self.tail) else {
             self.tail.clear();
             return;
         };
@@ -169,17 +174,20 @@ impl Markdown {
         }
     }
 
-    /// Keeps the tail although its block goes on.
+    /// Keeps the tail although its block goes on: up to the last word, of a table up to the last row.
     fn cut(&mut self) {
-        let at = self
-            .tail
-            .rfind(char::is_whitespace)
-            .map_or(self.tail.len(), |at| at + 1);
-        let rest = self.tail.split_off(at);
-        let done = std::mem::replace(&mut self.tail, rest);
+        let header = blocks::open_table_header(&self.tail).map(str::to_owned);
+        let at = match &header {
+            Some(_) => self.tail.rfind('\n'),
+            None => self.tail.rfind(char::is_whitespace),
+        };
+        let rest = self.tail.split_off(at.map_or(self.tail.len(), |at| at + 1));
+        let done = std::mem::take(&mut self.tail);
         self.render(&done);
         self.kept = self.lines.len();
-        self.continued.glue();
+        self.continued.cut_within_block(header.is_some());
+        // The rest of a table is one of its own, with the same header.
+        self.tail = header.unwrap_or_default() + &rest;
     }
 
     fn keep_code_line(&mut self) {

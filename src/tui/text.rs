@@ -82,7 +82,6 @@ pub fn wrap_anywhere(line: &Line<'_>, width: usize) -> Vec<Line<'static>> {
 pub fn may_break_between(before: &str, after: &str) -> bool {
     const CLOSING: &str = "、。，．・：；？！）］｝」』】〉》〕ー々…‥ぁぃぅぇぉっゃゅょァィゥェォッャュョ,.:;?!)]}%’”";
     const OPENING: &str = "（［｛「『【〈《〔([{‘“";
-    // A wide character with nothing of ASCII or Latin in it; combining marks do not count as text of their own.
     let is_wide = |grapheme: &str| !grapheme.is_ascii() && grapheme_width(grapheme) == 2;
     (is_wide(before) || is_wide(after))
         && grapheme_width(after) > 0
@@ -110,6 +109,20 @@ fn cells<'a>(line: &'a Line<'_>) -> Vec<Cell<'a>> {
     let mut column = 0;
     for span in &line.spans {
         let style = span.style;
+        if span
+            .content
+            .bytes()
+            .all(|byte| (b' '..=b'~').contains(&byte))
+        {
+            column += span.content.len();
+            let cell = |at| Cell {
+                text: &span.content[at..=at],
+                width: 1,
+                style,
+            };
+            cells.extend((0..span.content.len()).map(cell));
+            continue;
+        }
         for text in span.content.graphemes(true) {
             if text == "\t" {
                 let width = TAB - column % TAB;
@@ -165,16 +178,22 @@ fn break_between_words(cells: &[Cell<'_>], first: usize, later: usize) -> Vec<Ra
                 _ => index,
             };
             word = Some((end, index + 1));
-        } else if taken + cell.width > room && index > start {
-            let (end, next) = word
-                .filter(|(end, _)| *end > start)
-                .unwrap_or((index, index));
-            lines.push(start..end);
-            (start, index, taken, word) = (next, next, 0, None);
-            room = later;
-            continue;
-        } else if index > start && may_break_between(cells[index - 1].text, cell.text) {
-            word = Some((index, index));
+        } else {
+            let before = cells[..index]
+                .last()
+                .filter(|before| index > start && !before.is_space());
+            if before.is_some_and(|before| may_break_between(before.text, cell.text)) {
+                word = Some((index, index));
+            }
+            if taken + cell.width > room && index > start {
+                let (end, next) = word
+                    .filter(|(end, _)| *end > start)
+                    .unwrap_or((index, index));
+                lines.push(start..end);
+                (start, index, taken, word) = (next, next, 0, None);
+                room = later;
+                continue;
+            }
         }
         taken += cell.width;
         index += 1;
@@ -184,7 +203,7 @@ fn break_between_words(cells: &[Cell<'_>], first: usize, later: usize) -> Vec<Ra
         // Spaces never start a new line, so they may stand over its end.
         let room = if index == 0 { first } else { later };
         let mut taken: usize = cells[range.clone()].iter().map(|cell| cell.width).sum();
-        while taken > room && range.len() > 0 && cells[range.end - 1].is_space() {
+        while taken > room && range.end > range.start && cells[range.end - 1].is_space() {
             range.end -= 1;
             taken -= 1;
         }

@@ -56,7 +56,7 @@ pub fn draw(app: &App, frame: &mut Frame<'_>) {
             help::draw(&app.theme, *scroll, area, buffer);
             None
         }
-        Mode::Sessions(picker) => popup::sessions(app, picker, area, buffer),
+        Mode::Sessions(picker) => popup::sessions(app, picker, popup::room(area, areas), buffer),
     };
     if let Some(caret) = caret {
         frame.set_cursor_position(caret);

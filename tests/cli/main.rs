@@ -13,6 +13,7 @@ mod pty;
 mod answers;
 #[cfg(unix)]
 mod chat;
+mod config;
 mod files;
 mod info;
 mod pull;

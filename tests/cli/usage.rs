@@ -159,6 +159,7 @@ fn help_is_short_and_complete() {
       run          Answer one prompt
       info         Show what a checkpoint holds, what it needs, and whether it fits here
       pull         Fetch a model into the Hugging Face cache
+      config       Print the commented default configuration, and where files are
       completions  Print the completion script of a shell
       man          Print the manual page of the program, or of one command
       help         Print this message or the help of the given subcommand(s)

@@ -52,7 +52,42 @@ fn tree() -> Tree {
 
 #[test]
 fn markdown_has_the_current_branch_with_quoted_thinking() {
-    insta::assert_snapshot!(markdown("A\ntitle", &tree()), @"");
+    insta::assert_snapshot!(markdown("A\ntitle", &tree()), @r#"
+    # A title
+
+    ## You
+
+    What is *this*?
+
+    ## gpt-oss
+
+    > **Thinking**
+    >
+    > Let me see.
+    >
+    > ```
+    > unclosed
+
+    I will look.
+
+    Calls `look`:
+
+    ````
+    {"at": "```"}
+    ````
+
+    ## You
+
+    Go on
+
+    ## gpt-oss
+
+    It is
+
+    - th
+
+    *(stopped)*
+    "#);
 }
 
 #[test]
@@ -63,7 +98,45 @@ fn json_has_every_branch_and_figure() {
         vec![Message::assistant("final", "Hello!")],
         Finish::Stop,
     ));
-    insta::assert_snapshot!(json("Hi", &small), @"");
+    insta::assert_snapshot!(json("Hi", &small), @r#"
+    {
+      "gptoss_export": 1,
+      "title": "Hi",
+      "head": 1,
+      "entries": [
+        {
+          "type": "user",
+          "id": 0,
+          "parent": null,
+          "text": "Hi"
+        },
+        {
+          "type": "turn",
+          "id": 1,
+          "parent": 0,
+          "messages": [
+            {
+              "role": "assistant",
+              "channel": "final",
+              "content": [
+                {
+                  "text": "Hello!"
+                }
+              ]
+            }
+          ],
+          "finish": "stop",
+          "prompt_tokens": 70,
+          "cached_tokens": 0,
+          "generated_tokens": 12,
+          "prefill_seconds": 0.5,
+          "ttft_seconds": null,
+          "decode_seconds": 1.0,
+          "seed": 7
+        }
+      ]
+    }
+    "#);
 
     let all: serde_json::Value = serde_json::from_str(&json("Hi", &tree())).unwrap();
     assert_eq!(all["entries"].as_array().unwrap().len(), 5);

@@ -118,15 +118,14 @@ proptest! {
     fn the_tree_is_the_naive_one(steps in vec(proptest::option::of(any::<prop::sample::Index>()), 0..60)) {
         let (mut tree, mut naive) = (Tree::default(), Naive::default());
         for step in steps {
-            match step {
-                // Where to go on: nowhere, or from any node.
-                Some(at) => {
-                    let at = at.index(tree.len() + 1);
-                    let head = at.checked_sub(1).map(|id| NodeId(id as u32));
-                    tree.set_head(head);
-                    naive.set_head(head);
-                }
-                None => prop_assert_eq!(tree.push(said("x")), naive.push()),
+            // Where to go on: nowhere, or from any node.
+            if let Some(at) = step {
+                let at = at.index(tree.len() + 1);
+                let head = at.checked_sub(1).map(|id| NodeId(id as u32));
+                tree.set_head(head);
+                naive.set_head(head);
+            } else {
+                prop_assert_eq!(tree.push(said("x")), naive.push());
             }
             prop_assert_eq!(tree.head(), naive.head);
             prop_assert_eq!(tree.path(), naive.path(naive.head));

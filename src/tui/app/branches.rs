@@ -1,6 +1,6 @@
 //! Regenerating, editing, undoing, and going from branch to branch.
 
-use super::{App, Mode, Phase};
+use super::{App, Left, Mode, Phase};
 use crate::store::{Entry, NodeId};
 
 impl App {
@@ -29,7 +29,7 @@ impl App {
             return;
         };
         if matches!(self.tree.entry(head), Entry::Turn(_)) {
-            self.left = Some(Some(head));
+            self.left = Some(Left(Some(head)));
             self.set_head(self.tree.parent(head));
             self.moved();
         }
@@ -54,7 +54,7 @@ impl App {
         };
         match number {
             Some(number) if (1..=nodes.len()).contains(&number) => {
-                self.edit_node(nodes[number - 1])
+                self.edit_node(nodes[number - 1]);
             }
             Some(number) => {
                 let text = format!("there is no message {number}: 1 to {}", nodes.len());
@@ -125,7 +125,7 @@ impl App {
             self.warn("there is nothing to take back");
             return;
         };
-        self.left = Some(self.tree.head());
+        self.left = Some(Left(self.tree.head()));
         if let Entry::User(text) = self.tree.entry(node) {
             let text = text.clone();
             if self.draft.is_empty() {
@@ -144,12 +144,11 @@ impl App {
         }
         let here = self.tree.head();
         if which == "back" {
-            match self.left.replace(here) {
-                Some(left) => self.arrive(left),
-                None => {
-                    self.left = None;
-                    self.warn("there is no branch that was left");
-                }
+            if let Some(Left(left)) = self.left.replace(Left(here)) {
+                self.arrive(left);
+            } else {
+                self.left = None;
+                self.warn("there is no branch that was left");
             }
             return;
         }
@@ -172,7 +171,7 @@ impl App {
             self.warn(&text);
             return;
         };
-        self.left = Some(here);
+        self.left = Some(Left(here));
         let tip = self.tree.tip(siblings[target]);
         self.arrive(Some(tip));
     }

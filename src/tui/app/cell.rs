@@ -111,7 +111,7 @@ enum Body {
         source: String,
         flow: Flow,
     },
-    Markdown(Markdown),
+    Markdown(Box<Markdown>),
 }
 
 #[derive(Debug)]
@@ -217,7 +217,7 @@ impl Cell {
                     if !self.live {
                         markdown.finish();
                     }
-                    Body::Markdown(markdown)
+                    Body::Markdown(Box::new(markdown))
                 } else {
                     let mut flow = Flow {
                         lines: header(&self.kind, look),

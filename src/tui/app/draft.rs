@@ -1,5 +1,7 @@
 //! The message being typed: editor, folded pastes, history.
 
+use unicode_segmentation::UnicodeSegmentation;
+
 use crate::tui::editor::{Editor, Layout, Motion};
 use crate::tui::text::sanitize;
 use crate::tui::view::figures::count;
@@ -10,7 +12,7 @@ const MOST_LINES_SHOWN: usize = 12;
 
 #[derive(Debug)]
 pub(crate) struct Draft {
-    pub editor: Editor,
+    editor: Editor,
     layout: Layout,
     /// The width of the layout; 0: it is stale.
     laid: usize,
@@ -76,6 +78,22 @@ impl Draft {
         let folded = self.fold(&text);
         self.change().set_text(&folded);
         self.recalled = None;
+    }
+
+    /// Deletes from the caret; a fold goes as a whole.
+    pub fn delete(&mut self, motion: Motion) {
+        let before = self.text().get(..self.editor.caret()).unwrap_or_default();
+        let fold = self
+            .pastes
+            .iter()
+            .find(|(label, _)| before.ends_with(label.as_str()));
+        let times = match (motion, fold) {
+            (Motion::Left, Some((label, _))) => label.graphemes(true).count(),
+            _ => 1,
+        };
+        for _ in 0..times {
+            self.change().delete(motion);
+        }
     }
 
     /// Inserts what was pasted, folded where it is long.

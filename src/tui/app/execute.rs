@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::{App, Mode, Phase};
+use super::{App, Left, Mode, Phase};
 use crate::session::{Kind, Reasoning, Sampling};
 use crate::settings::ThemeName;
 use crate::store::{Entry, Record, Tree, TurnRecord, export};
@@ -51,7 +51,7 @@ impl App {
             Verb::Help => self.mode = Mode::Help { scroll: 0 },
             Verb::New => self.new_conversation(),
             Verb::Clear => {
-                self.left = Some(self.tree.head());
+                self.left = Some(Left(self.tree.head()));
                 self.editing = None;
                 self.set_head(None);
                 self.transcript.clear();
@@ -101,7 +101,10 @@ impl App {
             },
             Verb::Theme => match arguments {
                 "" => {}
-                name => match ThemeName::ALL.into_iter().find(|known| known.as_str() == name) {
+                name => match ThemeName::ALL
+                    .into_iter()
+                    .find(|known| known.as_str() == name)
+                {
                     Some(theme) => self.set_theme(theme),
                     None => return self.refuse(name, "standard, high-contrast or plain"),
                 },
@@ -126,13 +129,9 @@ impl App {
     }
 
     fn number<T: FromStr>(&mut self, value: &str, expected: &str) -> Result<T, ()> {
-        match value.parse() {
-            Ok(number) => Ok(number),
-            Err(_) => {
-                self.warn(&format!("`{value}` is not understood, expected {expected}"));
-                Err(())
-            }
-        }
+        value.parse().map_err(|_| {
+            self.warn(&format!("`{value}` is not understood, expected {expected}"));
+        })
     }
 
     fn new_conversation(&mut self) {

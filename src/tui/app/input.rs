@@ -175,7 +175,7 @@ impl App {
         match &mut self.mode {
             Mode::Sessions(picker) => picker.delete(motion),
             Mode::Draft => {
-                self.draft.change().delete(motion);
+                self.draft.delete(motion);
                 self.offer_completion();
             }
             Mode::Help { .. } | Mode::Select { .. } => {}

@@ -121,7 +121,7 @@ impl Picker {
 impl App {
     pub(super) fn list_sessions(&mut self) {
         if self.may_change() {
-            self.mode = Mode::Sessions(Picker::default());
+            self.mode = Mode::Sessions(Box::default());
             self.effect(Effect::ListSessions);
         }
     }

@@ -1,8 +1,8 @@
 mod commands;
-mod conversation;
 mod control;
+mod conversation;
 mod input;
 mod rewind;
 mod sessions;
-mod support;
+pub(crate) mod support;
 mod transcript;

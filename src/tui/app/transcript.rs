@@ -31,6 +31,10 @@ pub(crate) struct Transcript {
     height: usize,
     /// The first row on the screen where the user scrolled up; `None` follows the end.
     anchor: Option<Row>,
+    /// The user just went to the anchor: where that is the end, it is followed again.
+    going: bool,
+    /// The end of the transcript is on the screen.
+    at_end: bool,
     /// The first row on the screen.
     first: Row,
     /// Lines that came since the user scrolled up.
@@ -45,6 +49,8 @@ impl Transcript {
             generation: 0,
             height,
             anchor: None,
+            going: false,
+            at_end: true,
             first: (0, 0),
             unseen: 0,
         }
@@ -60,7 +66,7 @@ impl Transcript {
 
     /// Lines that came below the screen, where the user scrolled up.
     pub fn unseen(&self) -> Option<usize> {
-        self.anchor.map(|_| self.unseen)
+        (!self.at_end).then_some(self.unseen)
     }
 
     pub fn look(&self) -> &Look {
@@ -79,6 +85,7 @@ impl Transcript {
     }
 
     pub fn push(&mut self, cell: Cell) {
+        self.grows();
         self.cells.push(cell);
         let last = self.cells.len() - 1;
         self.unseen += self.rows(last);
@@ -89,9 +96,17 @@ impl Transcript {
         let Some(last) = self.cells.len().checked_sub(1) else {
             return;
         };
+        self.grows();
         let before = self.rows(last);
         self.cells[last].append(text, &self.look);
         self.unseen += self.rows(last).saturating_sub(before);
+    }
+
+    /// Who sees the end goes on seeing it, also where a resize brought it there.
+    fn grows(&mut self) {
+        if self.at_end {
+            self.follow();
+        }
     }
 
     /// Changes the last cell in another way than by more text.
@@ -169,6 +184,7 @@ impl Transcript {
     pub fn follow(&mut self) {
         self.anchor = None;
         self.unseen = 0;
+        self.at_end = true;
     }
 
     /// Scrolls by lines; up is negative.
@@ -197,6 +213,7 @@ impl Transcript {
             self.unseen = 0;
         }
         self.anchor = Some((cell, row));
+        self.going = true;
     }
 
     pub fn page(&self) -> isize {
@@ -209,36 +226,38 @@ impl Transcript {
             self.unseen = 0;
         }
         self.anchor = Some((cell, 0));
+        self.going = true;
     }
 
     /// Lays out what is in view; the last thing an update does.
     pub fn prepare(&mut self) {
+        let going = std::mem::take(&mut self.going);
         if let Some((cell, row)) = self.anchor {
             let cell = cell.min(self.cells.len().saturating_sub(1));
             let row = row.min(self.rows(cell).saturating_sub(1));
             let mut below = self.rows(cell).saturating_sub(row);
             let mut next = cell + 1;
-            while below < self.height && next < self.cells.len() {
+            while below <= self.height && next < self.cells.len() {
                 below += self.rows(next);
                 next += 1;
             }
-            if below >= self.height && !self.ends_at(next, below) {
+            if below > self.height {
+                self.at_end = false;
                 self.first = (cell, row);
                 return;
             }
-            self.follow();
+            // A resize keeps the anchor, so that resizing back shows the same place.
+            if going {
+                self.follow();
+            }
         }
+        self.at_end = true;
         let (mut cell, mut above) = (self.cells.len(), 0);
         while cell > 0 && above < self.height {
             cell -= 1;
             above += self.rows(cell);
         }
         self.first = (cell, above.saturating_sub(self.height));
-    }
-
-    /// The screen ends exactly where the transcript does.
-    fn ends_at(&self, next: usize, below: usize) -> bool {
-        next >= self.cells.len() && below == self.height
     }
 
     /// The lines on the screen with the cells they belong to; `None` is the blank row between two cells.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::cell::{Cell, CellKind};
-use super::{App, Phase};
+use super::{App, Left, Phase};
 use crate::session::{Cancel, Event, Finish, Kind, Message, Repetition, Stats, TurnOptions};
 use crate::store::{Entry, NodeId, TurnRecord};
 use crate::tui::event::{Command, Effect, Outcome, TurnId};
@@ -81,7 +81,7 @@ impl App {
             .to_owned();
         let before = self.tree.head();
         if let Some(node) = self.editing.take() {
-            self.left = Some(before);
+            self.left = Some(Left(before));
             self.set_head(self.tree.parent(node));
             self.stash.clear();
         }

@@ -48,7 +48,7 @@ pub struct Codes(Vec<Code>);
 struct Code {
     info: String,
     lines: Vec<(String, Pieces)>,
-    /// At the start of each line whose colours are known, and after the last: only the last state is kept.
+    /// After the last line; none for a language without a grammar.
     highlighter: Option<Highlighter>,
 }
 
@@ -131,7 +131,7 @@ impl Code {
     }
 }
 
-/// A grammar at work.
+/// A grammar at work: its state after the last line, and before it.
 #[derive(Clone, Debug)]
 struct Highlighter {
     now: (ParseState, ScopeStack),

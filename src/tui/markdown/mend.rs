@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// `tail` with its open emphasis, code and link closed, and without the beginnings of markup at its end that may yet become
-/// anything (`1.`, `--`, `` `` ``).
+/// anything (a number, dashes, backticks).
 pub fn mend(tail: &str) -> Cow<'_, str> {
     let line_start = tail.rfind('\n').map_or(0, |at| at + 1);
     let (before, line) = tail.split_at(line_start);
@@ -97,9 +97,8 @@ fn without_open_link(text: &str) -> Cow<'_, str> {
     let (label, url) = (&text[..middle], &text[middle..]);
     match label.rfind('[') {
         Some(open) if !url.contains([')', '\n', '`']) => {
-            let open_length = 1;
             let before = label[..open].strip_suffix('!').unwrap_or(&label[..open]);
-            Cow::Owned(format!("{before}{}", &label[open + open_length..]))
+            Cow::Owned(format!("{before}{}", &label[open + 1..]))
         }
         _ => Cow::Borrowed(text),
     }

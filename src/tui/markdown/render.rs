@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Tag, TagEnd};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::super::text::{line_width, width, wrap, wrap_anywhere};
 use super::super::theme::Theme;
+use super::blocks::{Continued, List, is_blank_before, parser};
 use super::code::{Codes, Pieces, language};
 use super::table::Table;
 
@@ -16,136 +17,6 @@ const MIN_TEXT: usize = 6;
 
 /// Code is indented where it can be afforded.
 const CODE_INDENT: &str = "  ";
-
-fn parser(source: &str) -> Parser<'_> {
-    let options =
-        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    Parser::new_ext(source, options | Options::ENABLE_MATH)
-}
-
-/// How a source relates to the text before it.
-#[derive(Clone, Debug, Default)]
-pub struct Continued {
-    /// Something was rendered before.
-    any: bool,
-    /// The block before goes on: no blank line.
-    glued: bool,
-    /// The source begins with a further item of a list.
-    list: Option<List>,
-    /// The list rendered last, at the top level.
-    last_list: List,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct List {
-    /// The number of the next item; none for bullets.
-    number: Option<u64>,
-    /// A blank line comes before its first item here.
-    blank: bool,
-    /// It has items here already.
-    begun: bool,
-}
-
-impl Continued {
-    /// A block begins; whether a blank line comes first.
-    pub fn begin_block(&mut self) -> bool {
-        let blank = self.any && !self.glued;
-        (self.any, self.glued, self.list) = (true, false, None);
-        blank
-    }
-
-    /// The text was cut within a block.
-    pub fn glue(&mut self) {
-        (self.glued, self.list) = (self.any, None);
-    }
-
-    /// The text was cut before a block, or before an item of a list.
-    fn cut(&mut self, item: bool, blank: bool) {
-        self.list = item.then_some(List {
-            number: self.last_list.number,
-            blank,
-            begun: false,
-        });
-    }
-}
-
-/// The block at the end of a source, which may still grow.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Open {
-    /// Where it begins; for a list, where its last item begins.
-    pub at: usize,
-    /// It is an item of a list that has others before it.
-    pub item: bool,
-    /// A blank line is before it.
-    pub blank_before: bool,
-    /// It is a fenced code block: the fence's character, length, indent and info string.
-    pub fence: Option<(char, usize, usize, String)>,
-}
-
-impl Open {
-    /// What the rest of the source is to the part before it.
-    pub fn note(&self, continued: &mut Continued) {
-        continued.cut(self.item, self.blank_before);
-    }
-}
-
-/// The block at the end of `source`; none where there is nothing but blank lines.
-pub fn open_block(source: &str) -> Option<Open> {
-    if source.trim().is_empty() {
-        return None;
-    }
-    let mut depth = 0_usize;
-    let mut start = 0;
-    let mut items = 0;
-    let mut fence = None;
-    for (event, range) in parser(source).into_offset_iter() {
-        let is_item = matches!(event, Event::Start(Tag::Item)) && depth == 1;
-        if depth == 0 {
-            (start, items, fence) = (range.start, 0, None);
-        }
-        match event {
-            Event::Start(tag) => {
-                if let (0, Tag::CodeBlock(CodeBlockKind::Fenced(info))) = (depth, &tag) {
-                    fence = Some(info.to_string());
-                }
-                depth += 1;
-            }
-            Event::End(_) => depth -= 1,
-            _ => {}
-        }
-        if is_item {
-            items += 1;
-            start = range.start;
-        }
-    }
-    let line_start = source[..start].rfind('\n').map_or(0, |at| at + 1);
-    let at = if source[line_start..start].trim().is_empty() {
-        line_start
-    } else {
-        start
-    };
-    let fence = fence.and_then(|info| {
-        let line = source[at..].lines().next()?;
-        let content = line.trim_start_matches(' ');
-        let marker = content.chars().next()?;
-        let length = content.len() - content.trim_start_matches(marker).len();
-        Some((marker, length, line.len() - content.len(), info))
-    });
-    Some(Open {
-        at,
-        item: items > 1,
-        blank_before: is_blank_before(source, at),
-        fence,
-    })
-}
-
-/// The line before the one at `at` is blank (but for the markers of quotes).
-fn is_blank_before(source: &str, at: usize) -> bool {
-    let line_start = source[..at].rfind('\n').map_or(0, |at| at + 1);
-    let before = source[..line_start].strip_suffix('\n').unwrap_or_default();
-    let line = before.rsplit('\n').next().unwrap_or_default();
-    line_start > 0 && line.trim_matches([' ', '\t', '>']).is_empty()
-}
 
 /// The line that names a code block's language, if it names one.
 pub fn code_label(info: &str, width: usize, theme: &Theme) -> Vec<Line<'static>> {
@@ -165,7 +36,7 @@ pub fn code_line(text: &str, pieces: &Pieces, width: usize, theme: &Theme) -> Ve
         Span::styled(piece.to_owned(), kind.style(theme))
     });
     let indent = if width >= 20 { CODE_INDENT } else { "" };
-    let mut lines = wrap_anywhere(&Line::from_iter(spans), width - indent.len());
+    let mut lines = wrap_anywhere(&spans.collect(), width - indent.len());
     if !indent.is_empty() {
         for line in lines.iter_mut().filter(|line| !line.spans.is_empty()) {
             line.spans.insert(0, Span::raw(indent));
@@ -381,16 +252,13 @@ impl<'a> Renderer<'a> {
                     self.push_line(line);
                 }
             }
-            TagEnd::TableHead => {
-                self.styles.pop();
-            }
             TagEnd::TableCell => {
                 let cell = Line::from(std::mem::take(&mut self.inline));
                 if let Some(row) = self.table.as_mut().and_then(|table| table.rows.last_mut()) {
                     row.push(cell);
                 }
             }
-            TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => {
+            TagEnd::TableHead | TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => {
                 self.styles.pop();
             }
             TagEnd::Link | TagEnd::Image => {
@@ -543,8 +411,12 @@ impl<'a> Renderer<'a> {
 
     fn end_container(&mut self) {
         self.flush();
-        let is_unwritten = |container: &Container| container.first.is_some();
-        if self.marker.is_some() || self.containers.last().is_some_and(is_unwritten) {
+        self.write_marker();
+        if self
+            .containers
+            .last()
+            .is_some_and(|container| container.first.is_some())
+        {
             // Nothing is in it: the marker alone.
             self.push_line(Line::default());
         }
@@ -593,11 +465,20 @@ impl<'a> Renderer<'a> {
         }
     }
 
+    /// The marker of an item without text at its start, on a line of its own.
+    fn write_marker(&mut self) {
+        let Some(marker) = self.marker.take() else {
+            return;
+        };
+        let marker = Span::styled(marker.content.trim_end().to_owned(), marker.style);
+        for line in wrap(&Line::from(marker), self.room(), &Line::default()) {
+            self.push_line(line);
+        }
+    }
+
     /// A line with the prefixes of the containers around it.
     fn push_line(&mut self, mut line: Line<'static>) {
-        if let Some(marker) = self.marker.take() {
-            self.push_line(Line::from(marker));
-        }
+        self.write_marker();
         let is_blank = line_width(&line) == 0;
         let mut prefixes: Vec<_> = self
             .containers
@@ -615,6 +496,9 @@ impl<'a> Renderer<'a> {
                 .is_some_and(|prefix| prefix.content.trim().is_empty())
             {
                 prefixes.pop();
+            }
+            if let Some(last) = prefixes.last_mut() {
+                last.content = last.content.trim_end().to_owned().into();
             }
         }
         prefixes.append(&mut line.spans);

@@ -95,17 +95,26 @@ impl Table {
         let line = |at: usize| {
             let mut spans: Vec<Span<'static>> = Vec::new();
             for (column, cell) in cells.iter().enumerate() {
-                if column > 0 {
-                    spans.push(Span::styled(SEPARATOR, theme.rule));
-                }
                 let content = cell.get(at).unwrap_or(&nothing);
+                let is_last = column + 1 == widths.len();
+                let ends_here = is_last && line_width(content) == 0;
+                if column > 0 {
+                    let separator = if ends_here {
+                        SEPARATOR.trim_end()
+                    } else {
+                        SEPARATOR
+                    };
+                    spans.push(Span::styled(separator, theme.rule));
+                }
+                if ends_here {
+                    break;
+                }
                 let free = widths[column].saturating_sub(line_width(content));
                 let before = match self.alignments[column] {
                     Alignment::Right => free,
                     Alignment::Center => free / 2,
                     Alignment::Left | Alignment::None => 0,
                 };
-                let is_last = column + 1 == widths.len();
                 let after = if is_last { 0 } else { free - before };
                 let space = |width| Some(Span::raw(" ".repeat(width))).filter(|_| width > 0);
                 spans.extend(space(before));

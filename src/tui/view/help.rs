@@ -7,7 +7,7 @@ use ratatui::widgets::{Block, Clear, Widget};
 
 use super::{bold, put, row};
 use crate::tui::commands::COMMANDS;
-use crate::tui::keys::{BINDINGS, Place};
+use crate::tui::keys::{BINDINGS, Binding, Place};
 use crate::tui::text::{width, wrap};
 use crate::tui::theme::Theme;
 
@@ -51,16 +51,23 @@ fn lines(theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     }
     lines.push(Line::default());
     lines.push(Line::styled("Keys", theme.heading));
-    for binding in BINDINGS {
-        let place = match binding.place {
-            Place::Sessions | Place::Confirm => " [in the list of sessions]",
-            Place::Failed => " [where the model could not be loaded]",
-            Place::Draft | Place::EmptyDraft | Place::Everywhere => "",
-        };
-        let help = format!("{}{place}", binding.help);
+    let is_common = |binding: &&Binding| place(binding.place).is_empty();
+    let common = BINDINGS.iter().filter(is_common);
+    let others = BINDINGS.iter().filter(|binding| !is_common(binding));
+    for binding in common.chain(others) {
+        let help = format!("{}{}", binding.help, place(binding.place));
         entry(theme, binding.label, &help, columns, &mut lines);
     }
     lines
+}
+
+/// Where a key is bound, if that is not while a message is written.
+fn place(place: Place) -> &'static str {
+    match place {
+        Place::Sessions | Place::Confirm => " [in the list of sessions]",
+        Place::Failed => " [where the model could not be loaded]",
+        Place::Draft | Place::EmptyDraft | Place::Everywhere => "",
+    }
 }
 
 /// Name and help in two columns, or under each other where there is no room.

@@ -8,6 +8,7 @@ use ratatui::widgets::{Block, Clear, Widget};
 use super::{cut, put, row};
 use crate::store::Summary;
 use crate::tui::app::App;
+use crate::tui::app::areas::Areas;
 use crate::tui::app::picker::{Picker, Question};
 use crate::tui::editor::Editor;
 use crate::tui::text::{sanitize, width};
@@ -53,6 +54,17 @@ pub(super) fn completion(app: &App, above: Rect, buffer: &mut Buffer) {
     }
 }
 
+/// Where the list is drawn: in the transcript's place, or on a low screen above the status.
+pub(super) fn room(area: Rect, areas: Areas) -> Rect {
+    if areas.transcript.height >= 5 {
+        return areas.transcript;
+    }
+    Rect {
+        height: areas.status.y - area.y,
+        ..area
+    }
+}
+
 /// Draws the list; where the caret of its field is.
 pub(super) fn sessions(
     app: &App,
@@ -60,21 +72,15 @@ pub(super) fn sessions(
     area: Rect,
     buffer: &mut Buffer,
 ) -> Option<Position> {
-    let area = Rect {
-        height: area.height.saturating_sub(2).max(1),
-        ..area
-    };
     Clear.render(area, buffer);
-    Block::bordered()
-        .border_style(app.theme.rule)
-        .title(" Sessions ")
-        .render(area, buffer);
-    let inner = Rect {
-        x: area.x + 1,
-        y: area.y + 1,
-        width: area.width.saturating_sub(2),
-        height: area.height.saturating_sub(2),
-    };
+    let mut inner = area;
+    if area.height >= 5 {
+        let block = Block::bordered()
+            .border_style(app.theme.rule)
+            .title(" Sessions ");
+        inner = block.inner(area);
+        block.render(area, buffer);
+    }
     let caret = field(app, picker, row(inner, 0), buffer);
     let room = usize::from(inner.height.saturating_sub(1));
     let found = picker.found();

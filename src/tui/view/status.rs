@@ -8,11 +8,13 @@ use ratatui::text::{Line, Span};
 use super::figures::{bytes, count, rate, seconds};
 use super::{bold, cut};
 use crate::session::Kind;
-use crate::tui::app::turn::Turn;
 use crate::tui::app::{App, Level, Phase};
 use crate::tui::keys;
 use crate::tui::text::width;
 
+/// From this width on, the context is named.
+const ROOMY: u16 = 60;
+const LONGEST_NAME: usize = 32;
 const SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
 
 /// Joins the pieces that fit, in their order; those of the least weight go first.
@@ -20,7 +22,7 @@ fn fit(pieces: Vec<(u8, Span<'static>)>, separator: &'static str, room: usize) -
     let mut pieces = pieces;
     let total = |pieces: &[(u8, Span<'_>)]| {
         let texts: usize = pieces.iter().map(|(_, span)| width(&span.content)).sum();
-        texts + separator.len() * pieces.len().saturating_sub(1)
+        texts + width(separator) * pieces.len().saturating_sub(1)
     };
     while pieces.len() > 1 && total(&pieces) > room {
         let least = pieces
@@ -56,49 +58,53 @@ pub(super) fn activity(app: &App, columns: u16) -> Line<'static> {
         };
         pieces.push((9, Span::styled(format!("{mark}{}", note.text), style)));
     }
-    let going = match (&app.phase, &app.turn) {
-        (Phase::Loading { what, done, total }, _) => {
+    let mut details = Vec::new();
+    let going = match &app.phase {
+        Phase::Loading { what, done, total } => {
             Some(format!("{spinner} {what}{}", progress(*done, *total)))
         }
-        (
-            Phase::Prefill {
-                done,
-                total,
-                reused,
-            },
-            turn,
-        ) => {
-            let mut text = format!(
-                "{spinner} reading {}/{} tokens",
-                count(*done),
-                count(*total)
-            );
+        Phase::Prefill {
+            done,
+            total,
+            reused,
+        } => {
             if *reused > 0 {
-                text += &format!(", {} reused", count(*reused));
+                details.push((4, format!("{} reused", count(*reused))));
             }
-            Some(text + &speed(turn.as_ref()))
+            Some(match total {
+                0 => format!("{spinner} reading"),
+                _ => format!(
+                    "{spinner} reading {}/{} tokens",
+                    count(*done),
+                    count(*total)
+                ),
+            })
         }
-        (Phase::Streaming { kind }, turn) => {
+        Phase::Streaming { kind } => {
             let what = match kind {
                 Kind::Thinking => "thinking",
                 Kind::Preamble => "commenting",
                 Kind::Final => "answering",
                 Kind::ToolCall => "calling a tool",
             };
-            let tokens = turn.as_ref().map_or(0, |turn| turn.tokens);
+            let tokens = app.turn.as_ref().map_or(0, |turn| turn.tokens);
             let unit = if tokens == 1 { "token" } else { "tokens" };
-            Some(format!("{spinner} {what}, {} {unit}", count(tokens)) + &speed(turn.as_ref()))
+            Some(format!("{spinner} {what}, {} {unit}", count(tokens)))
         }
-        (Phase::Stopping, _) => Some(format!("{spinner} stopping (Ctrl-C quits)")),
-        (Phase::Failed { .. }, _) => Some("✗ no model".to_owned()),
-        (Phase::Idle, _) => None,
+        Phase::Stopping => Some(format!("{spinner} stopping (Ctrl-C quits)")),
+        Phase::Failed { .. } => Some("✗ no model".to_owned()),
+        Phase::Idle => None,
     };
+    if let Some(speed) = app.turn.as_ref().and_then(|turn| turn.speed) {
+        details.push((3, format!("{} tok/s", rate(speed))));
+    }
     let has_note = !pieces.is_empty();
     if let Some(text) = going {
-        pieces.push((
-            if has_note { 5 } else { 8 },
-            Span::styled(text, theme.accent),
-        ));
+        let weight = if has_note { 5 } else { 8 };
+        pieces.push((weight, Span::styled(text, theme.accent)));
+    }
+    for (weight, text) in details {
+        pieces.push((weight, Span::styled(text, theme.accent)));
     }
     if app
         .turn
@@ -137,12 +143,6 @@ fn progress(done: u64, total: u64) -> String {
     }
 }
 
-fn speed(turn: Option<&Turn>) -> String {
-    turn.and_then(|turn| turn.speed)
-        .map(|speed| format!(", {} tok/s", rate(speed)))
-        .unwrap_or_default()
-}
-
 /// The line above the draft, with the session's name.
 pub(super) fn rule(app: &App, area: Rect, buffer: &mut Buffer) {
     let room = usize::from(area.width);
@@ -175,24 +175,35 @@ pub(super) fn footer(app: &App, columns: u16) -> Line<'static> {
     line
 }
 
+/// As `--model` names it; of a long path, the end.
+fn name(model: &str) -> String {
+    let name = crate::tui::text::sanitize(model).replace('\n', " ");
+    match name.trim_end_matches('/').rsplit('/').next() {
+        Some(last) if width(&name) > LONGEST_NAME => cut(last, LONGEST_NAME),
+        _ => name,
+    }
+}
+
 /// Model, context and the figures of the last turn.
 pub(super) fn line(app: &App, columns: u16) -> Line<'static> {
     let theme = &app.theme;
     let status = theme.status;
     let plain = |text: String| Span::styled(text, status);
     let mut pieces = Vec::new();
-    let name = crate::tui::text::sanitize(&app.wanted).replace('\n', " ");
-    pieces.push((8, plain(name)));
+    pieces.push((8, plain(name(&app.wanted))));
     if let Some(model) = &app.model {
         pieces.push((2, plain(model.device.clone())));
     }
-    pieces.push((6, plain(app.setup.reasoning.to_string())));
+    pieces.push((6, plain(format!("reasoning {}", app.setup.reasoning))));
     if let Some((branch, of)) = app.branch {
         pieces.push((7, plain(format!("branch {branch}/{of}"))));
     }
     if let Some(model) = &app.model {
         let used = app.context_used();
         let mut text = format!("{}/{}", count(used), count(model.context));
+        if columns >= ROOMY && !app.is_nearly_full() {
+            text = format!("context {text}");
+        }
         let mut style = status;
         if app.is_nearly_full() {
             text = format!("! context {text}");

@@ -1,1 +1,5 @@
-
+mod large;
+mod scale;
+mod small;
+mod states;
+mod support;

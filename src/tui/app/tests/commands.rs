@@ -10,7 +10,10 @@ use crate::tui::event::{Command, Effect};
 fn an_unknown_command_names_the_nearest_and_keeps_the_draft() {
     let mut chat = Chat::ready();
     chat.say("/hlep me");
-    assert_eq!(chat.note(), "there is no command /hlep: did you mean /help?");
+    assert_eq!(
+        chat.note(),
+        "there is no command /hlep: did you mean /help?"
+    );
     assert_eq!(chat.draft(), "/hlep me");
 }
 
@@ -24,8 +27,12 @@ fn a_space_before_a_slash_makes_a_message() {
 #[test]
 fn sampling_values_are_set_shown_and_refused_with_their_range() {
     let mut chat = Chat::ready();
-    chat.say("/temperature 0.5").say("/top-k 40").say("/top-p 0.9");
-    chat.say("/min-p 0.05").say("/repetition-penalty 1.1").say("/seed 7");
+    chat.say("/temperature 0.5")
+        .say("/top-k 40")
+        .say("/top-p 0.9");
+    chat.say("/min-p 0.05")
+        .say("/repetition-penalty 1.1")
+        .say("/seed 7");
     let set = Sampling {
         temperature: 0.5,
         top_k: 40,
@@ -40,7 +47,11 @@ fn sampling_values_are_set_shown_and_refused_with_their_range() {
         "temperature 0.5, top-k 40, top-p 0.9, min-p 0.05, repetition-penalty 1.1, seed 7"
     );
     chat.say("/temperature -1");
-    assert!(chat.note().contains("0 (the likeliest token) to 100"), "{}", chat.note());
+    assert!(
+        chat.note().contains("0 (the likeliest token) to 100"),
+        "{}",
+        chat.note()
+    );
     assert_eq!(chat.draft(), "/temperature -1");
     chat.ctrl('u').say("/top-p many");
     assert_eq!(chat.note(), "`many` is not understood, expected a number");
@@ -52,7 +63,9 @@ fn sampling_values_are_set_shown_and_refused_with_their_range() {
 #[test]
 fn settings_go_out_with_the_next_turn() {
     let mut chat = Chat::ready();
-    chat.say("/system Be brief.").say("/reasoning high").say("/max-tokens 9");
+    chat.say("/system Be brief.")
+        .say("/reasoning high")
+        .say("/max-tokens 9");
     chat.say("hi");
     let effects = chat.take();
     let sent = effects.iter().find_map(|effect| match effect {
@@ -99,7 +112,9 @@ fn tab_completes_names_and_words() {
     let mut chat = Chat::ready();
     chat.write("/reas").press(KeyCode::Tab);
     assert_eq!(chat.draft(), "/reasoning ");
-    chat.press(KeyCode::Down).press(KeyCode::Down).press(KeyCode::Enter);
+    chat.press(KeyCode::Down)
+        .press(KeyCode::Down)
+        .press(KeyCode::Enter);
     assert_eq!(chat.draft(), "/reasoning high");
     chat.press(KeyCode::Enter);
     assert_eq!(chat.app.setup.reasoning, Reasoning::High);
@@ -139,7 +154,10 @@ fn an_export_has_the_form_that_the_name_asks_for() {
     chat.exchange("hi", "hello").take();
     chat.say("/export talk.md").say("/export talk.json");
     let effects = chat.take();
-    let [Effect::Export { content: md, .. }, Effect::Export { content: json, .. }] = &effects[..]
+    let [
+        Effect::Export { content: md, .. },
+        Effect::Export { content: json, .. },
+    ] = &effects[..]
     else {
         panic!("{effects:?}")
     };

@@ -20,7 +20,8 @@ fn esc_while_streaming_asks_the_worker_to_stop() {
     assert_eq!(chat.app.phase, Phase::Stopping);
     assert_eq!(cancels(&mut chat), 1);
     let message = Message::assistant("final", "par");
-    chat.end(message.clone()).finish(vec![message], Finish::Cancelled, stats(1, 0, 1));
+    chat.end(message.clone())
+        .finish(vec![message], Finish::Cancelled, stats(1, 0, 1));
     assert_eq!(chat.lines(), ["› hi", "par", "· stopped"]);
     assert_eq!(chat.said(), ["hi", "par"]);
 }
@@ -37,9 +38,14 @@ fn tokens_that_come_while_stopping_are_still_shown() {
 #[test]
 fn a_stop_in_prefill_keeps_the_message() {
     let mut chat = Chat::ready();
-    chat.say("hi").press(KeyCode::Esc).finish(Vec::new(), Finish::Cancelled, stats(0, 0, 0));
+    chat.say("hi")
+        .press(KeyCode::Esc)
+        .finish(Vec::new(), Finish::Cancelled, stats(0, 0, 0));
     let lines = chat.lines().join(" ");
-    assert!(lines.contains("stopped before the answer began; Ctrl-R"), "{lines}");
+    assert!(
+        lines.contains("stopped before the answer began; Ctrl-R"),
+        "{lines}"
+    );
     assert_eq!(chat.said(), ["hi"]);
     chat.take();
     chat.ctrl('r');
@@ -50,10 +56,16 @@ fn a_stop_in_prefill_keeps_the_message() {
 fn a_stop_while_thinking_says_so() {
     let mut chat = Chat::ready();
     let message = Message::assistant("analysis", "hm");
-    chat.say("hi").stream("analysis", &["hm"]).press(KeyCode::Esc);
-    chat.end(message.clone()).finish(vec![message], Finish::Cancelled, stats(1, 0, 1));
+    chat.say("hi")
+        .stream("analysis", &["hm"])
+        .press(KeyCode::Esc);
+    chat.end(message.clone())
+        .finish(vec![message], Finish::Cancelled, stats(1, 0, 1));
     let lines = chat.lines();
-    assert_eq!(lines.last().unwrap(), "· stopped while thinking, before an answer");
+    assert_eq!(
+        lines.last().unwrap(),
+        "· stopped while thinking, before an answer"
+    );
 }
 
 #[test]
@@ -109,7 +121,10 @@ fn quitting_while_busy_cancels_first() {
     chat.say("hi").take();
     chat.say("/quit");
     let effects = chat.take();
-    assert!(matches!(effects[..], [Effect::Cancel(_), Effect::Quit(0)]), "{effects:?}");
+    assert!(
+        matches!(effects[..], [Effect::Cancel(_), Effect::Quit(0)]),
+        "{effects:?}"
+    );
 }
 
 #[test]
@@ -160,5 +175,8 @@ fn the_help_scrolls_no_further_than_its_end() {
 fn repaint_and_suspend_are_asked_for() {
     let mut chat = Chat::ready();
     chat.ctrl('l').ctrl('z');
-    assert!(matches!(chat.take()[..], [Effect::Repaint, Effect::Suspend]));
+    assert!(matches!(
+        chat.take()[..],
+        [Effect::Repaint, Effect::Suspend]
+    ));
 }

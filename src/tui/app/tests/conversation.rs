@@ -64,7 +64,10 @@ fn a_failed_load_says_why_and_r_tries_again() {
         hint: Some("use the 20b".to_owned()),
     });
     let lines = chat.lines().join("\n");
-    assert!(lines.contains("✗ cannot load `tiny`: not enough memory"), "{lines}");
+    assert!(
+        lines.contains("✗ cannot load `tiny`: not enough memory"),
+        "{lines}"
+    );
     assert!(lines.contains("hint: use the 20b"), "{lines}");
     chat.write("r");
     assert!(matches!(&chat.take()[..], [Effect::Send(Command::Load { model })] if model == "tiny"));
@@ -102,7 +105,12 @@ fn prefill_thinking_and_answer_are_phases() {
         }
     );
     chat.stream("analysis", &["hm"]);
-    assert_eq!(chat.app.phase, Phase::Streaming { kind: Kind::Thinking });
+    assert_eq!(
+        chat.app.phase,
+        Phase::Streaming {
+            kind: Kind::Thinking
+        }
+    );
     chat.end(Message::assistant("analysis", "hm"));
     chat.stream("final", &["yes"]);
     assert_eq!(chat.app.phase, Phase::Streaming { kind: Kind::Final });
@@ -114,7 +122,8 @@ fn thinking_is_shown_as_it_comes_and_folded_when_it_ends() {
     chat.say("hi").wait(0);
     chat.stream("analysis", &["first ", "second"]);
     assert_eq!(chat.lines(), ["› hi", "┊ thinking", "┊ first second"]);
-    chat.wait(3200).end(Message::assistant("analysis", "first second"));
+    chat.wait(3200)
+        .end(Message::assistant("analysis", "first second"));
     chat.stream("final", &["yes"]);
     assert_eq!(
         chat.lines(),
@@ -195,9 +204,13 @@ fn a_tool_call_is_shown_with_its_arguments_and_ends_the_turn() {
         ..call.clone()
     }));
     chat.event(Event::Text("{\"city\":\"Oslo\"}".to_owned()));
-    chat.end(call.clone()).finish(vec![call], Finish::ToolCall, stats(9, 0, 4));
+    chat.end(call.clone())
+        .finish(vec![call], Finish::ToolCall, stats(9, 0, 4));
     let lines = chat.lines().join("\n");
-    assert!(lines.contains("→ calls get_weather\n  {\"city\":\"Oslo\"}"), "{lines}");
+    assert!(
+        lines.contains("→ calls get_weather\n  {\"city\":\"Oslo\"}"),
+        "{lines}"
+    );
     assert!(lines.contains("there are none in the chat"), "{lines}");
 }
 
@@ -217,9 +230,15 @@ fn a_loop_is_told_once_and_stays_in_the_transcript() {
         times: 64,
     }));
     let message = Message::assistant("final", "la la");
-    chat.end(message.clone()).finish(vec![message], Finish::Stop, stats(1, 0, 130));
+    chat.end(message.clone())
+        .finish(vec![message], Finish::Stop, stats(1, 0, 130));
     let lines = chat.lines().join("\n");
-    assert_eq!(lines.matches("repeats itself: 64 times the same 2 tokens").count(), 1);
+    assert_eq!(
+        lines
+            .matches("repeats itself: 64 times the same 2 tokens")
+            .count(),
+        1
+    );
 }
 
 #[test]
@@ -230,7 +249,9 @@ fn limits_say_what_to_do() {
     ] {
         let mut chat = Chat::ready();
         let message = Message::assistant("final", "cut");
-        chat.say("hi").stream("final", &["cut"]).end(message.clone());
+        chat.say("hi")
+            .stream("final", &["cut"])
+            .end(message.clone());
         chat.finish(vec![message], finish, stats(1, 0, 1));
         let lines = chat.lines().join(" ");
         assert!(lines.contains(what), "{lines}");
@@ -244,14 +265,19 @@ fn a_nearly_full_context_is_warned_of() {
     let message = Message::assistant("final", "x");
     chat.say("hi").stream("final", &["x"]).end(message.clone());
     chat.finish(vec![message], Finish::Stop, stats(890, 0, 10));
-    assert_eq!(chat.note(), "the context is nearly full: 900 of 1,000 tokens");
+    assert_eq!(
+        chat.note(),
+        "the context is nearly full: 900 of 1,000 tokens"
+    );
     assert!(chat.app.is_nearly_full());
 }
 
 #[test]
 fn a_failed_turn_returns_the_message_to_the_draft() {
     let mut chat = Chat::ready();
-    chat.exchange("one", "first").say("two").fail("out of memory");
+    chat.exchange("one", "first")
+        .say("two")
+        .fail("out of memory");
     assert_eq!(chat.draft(), "two");
     assert_eq!(chat.said(), ["one", "first"]);
     assert_eq!(
@@ -271,7 +297,9 @@ fn a_failed_turn_leaves_a_draft_that_was_begun_alone() {
 #[test]
 fn what_a_failed_turn_had_made_is_kept() {
     let mut chat = Chat::ready();
-    chat.say("one").stream("final", &["half an", " answer"]).fail("boom");
+    chat.say("one")
+        .stream("final", &["half an", " answer"])
+        .fail("boom");
     assert_eq!(chat.said(), ["one", "half an answer"]);
     assert_eq!(
         chat.lines(),
@@ -282,7 +310,8 @@ fn what_a_failed_turn_had_made_is_kept() {
 #[test]
 fn escape_sequences_of_the_model_do_not_reach_the_transcript() {
     let mut chat = Chat::ready();
-    chat.say("hi").stream("analysis", &["a\u{1b}", "[31mb\u{202e}"]);
+    chat.say("hi")
+        .stream("analysis", &["a\u{1b}", "[31mb\u{202e}"]);
     assert_eq!(chat.lines(), ["› hi", "┊ thinking", "┊ ab"]);
     chat.end(Message::assistant("analysis", "ab"));
     chat.stream("final", &["c\u{1b}", "]52;c;AAAA\u{7}d"]);
@@ -296,7 +325,11 @@ fn every_exchange_is_saved_as_it_goes() {
     chat.exchange("hi", "hello");
     assert_eq!(
         chat.saved(),
-        ["setup None medium tiny", "0 after -: user hi", "1 after 0: turn 1"]
+        [
+            "setup None medium tiny",
+            "0 after -: user hi",
+            "1 after 0: turn 1"
+        ]
     );
     chat.say("/reasoning high");
     assert_eq!(chat.saved(), ["setup None high tiny"]);
@@ -311,7 +344,7 @@ fn nothing_is_saved_where_saving_is_off() {
     let mut chat = Chat::loading_with(settings, None, (80, 24));
     chat.model_is_ready().exchange("hi", "hello").say("/undo");
     assert_eq!(chat.saved(), [""; 0]);
-    chat.say("/branch back").say("/save");
+    chat.ctrl('u').say("/branch back").say("/save");
     assert_eq!(
         chat.saved(),
         [

@@ -39,6 +39,17 @@ fn a_long_paste_is_folded_and_sent_whole() {
 }
 
 #[test]
+fn backspace_after_a_fold_takes_it_whole() {
+    let mut chat = Chat::ready();
+    chat.write("a");
+    paste(&mut chat, &"x".repeat(2000));
+    chat.press(KeyCode::Backspace);
+    assert_eq!(chat.draft(), "a");
+    chat.press(KeyCode::Backspace);
+    assert_eq!(chat.draft(), "");
+}
+
+#[test]
 fn two_pastes_of_one_length_are_told_apart() {
     let mut chat = Chat::ready();
     paste(&mut chat, &"x".repeat(2000));
@@ -118,7 +129,8 @@ fn the_editor_gets_the_draft_unfolded_and_gives_it_back() {
 #[test]
 fn a_failing_editor_leaves_the_draft() {
     let mut chat = Chat::ready();
-    chat.write("old").send(Msg::Edited(Err("no $EDITOR".to_owned())));
+    chat.write("old")
+        .send(Msg::Edited(Err("no $EDITOR".to_owned())));
     assert_eq!(chat.draft(), "old");
     assert_eq!(chat.lines(), ["✗ no $EDITOR"]);
 }

@@ -40,7 +40,11 @@ fn the_branches_are_gone_through_round_and_round() {
     chat.say("/branch 1");
     assert_eq!(chat.said()[3], "second");
     chat.say("/branch 3");
-    assert!(chat.note().starts_with("there is no branch `3`: 1 to 2"), "{}", chat.note());
+    assert!(
+        chat.note().starts_with("there is no branch `3`: 1 to 2"),
+        "{}",
+        chat.note()
+    );
     chat.ctrl('u').say("/branch back");
     assert_eq!(chat.said()[3], "other");
 }
@@ -50,7 +54,9 @@ fn an_earlier_message_is_chosen_edited_and_forked() {
     let mut chat = two_exchanges();
     chat.write("draft").alt('e');
     assert!(matches!(chat.app.mode, Mode::Select { index: 1, .. }));
-    chat.press(KeyCode::Up).press(KeyCode::Up).press(KeyCode::Enter);
+    chat.press(KeyCode::Up)
+        .press(KeyCode::Up)
+        .press(KeyCode::Enter);
     assert_eq!(chat.draft(), "one");
     chat.write("!").press(KeyCode::Enter);
     assert_eq!(chat.sent(), [["one!"]]);
@@ -85,7 +91,10 @@ fn an_edit_by_number_counts_from_one() {
 #[test]
 fn a_failed_edit_returns_to_the_old_branch_and_keeps_the_text() {
     let mut chat = two_exchanges();
-    chat.say("/edit 1").write("!").press(KeyCode::Enter).fail("boom");
+    chat.say("/edit 1")
+        .write("!")
+        .press(KeyCode::Enter)
+        .fail("boom");
     assert_eq!(chat.said(), ["one", "first", "two", "second"]);
     assert_eq!(chat.draft(), "one!");
 }
@@ -118,7 +127,9 @@ fn clear_forgets_and_branch_back_returns() {
 fn nothing_is_changed_while_an_answer_comes() {
     let mut chat = two_exchanges();
     chat.say("three").take();
-    for command in ["/undo", "/regen", "/edit", "/clear", "/new", "/branch", "/open", "/model x"] {
+    for command in [
+        "/undo", "/regen", "/edit", "/clear", "/new", "/branch", "/open", "/model x",
+    ] {
         chat.say(command);
         assert_eq!(chat.draft(), command);
         assert!(chat.note().contains("Esc stops it"), "{command}");

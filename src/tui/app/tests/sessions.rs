@@ -1,22 +1,10 @@
-use std::time::SystemTime;
-
 use crossterm::event::KeyCode;
 
-use super::support::Chat;
+use super::support::{Chat, summary};
 use crate::session::{Reasoning, Setup};
-use crate::store::{Entry, Summary, Tree};
+use crate::store::{Entry, Tree};
 use crate::tui::app::Mode;
 use crate::tui::event::{Effect, Msg, Opened};
-
-pub(crate) fn summary(id: &str, title: &str, problem: Option<&str>) -> Summary {
-    Summary {
-        id: id.to_owned(),
-        title: title.to_owned(),
-        modified: SystemTime::UNIX_EPOCH,
-        messages: 3,
-        problem: problem.map(str::to_owned),
-    }
-}
 
 fn listing() -> Chat {
     let mut chat = Chat::ready();
@@ -69,7 +57,9 @@ fn a_session_is_found_by_typing_and_opened_with_enter() {
 #[test]
 fn a_session_that_cannot_be_read_says_why() {
     let mut chat = listing();
-    chat.press(KeyCode::Down).press(KeyCode::Down).press(KeyCode::Down);
+    chat.press(KeyCode::Down)
+        .press(KeyCode::Down)
+        .press(KeyCode::Down);
     chat.press(KeyCode::Enter);
     assert!(chat.take().is_empty());
     assert_eq!(chat.note(), "line 3 is damaged");
@@ -78,7 +68,10 @@ fn a_session_that_cannot_be_read_says_why() {
 #[test]
 fn a_session_is_deleted_only_after_a_yes() {
     let mut chat = listing();
-    chat.press(KeyCode::Delete).press(KeyCode::Enter).write("x").write("n");
+    chat.press(KeyCode::Delete)
+        .press(KeyCode::Enter)
+        .write("x")
+        .write("n");
     assert!(chat.take().is_empty());
     chat.ctrl('d').write("y");
     assert!(matches!(&chat.take()[..], [Effect::DeleteSession(id)] if id == "a"));
@@ -111,9 +104,14 @@ fn esc_leaves_the_question_the_search_and_the_list_in_turn() {
 fn a_session_that_does_not_open_leaves_the_conversation() {
     let mut chat = Chat::ready();
     chat.exchange("hi", "hello");
-    chat.send(Msg::Opened(Box::new(Err("it is of a newer version".to_owned()))));
+    chat.send(Msg::Opened(Box::new(Err(
+        "it is of a newer version".to_owned()
+    ))));
     assert_eq!(chat.said(), ["hi", "hello"]);
-    assert!(chat.lines().contains(&"✗ it is of a newer version".to_owned()));
+    assert!(
+        chat.lines()
+            .contains(&"✗ it is of a newer version".to_owned())
+    );
 }
 
 #[test]

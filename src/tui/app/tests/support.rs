@@ -1,12 +1,12 @@
 //! A chat without terminal and worker.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::session::{Event, Finish, Message, Stats};
 use crate::settings::Settings;
-use crate::store::{Entry, NodeId, Record};
+use crate::store::{Entry, NodeId, Record, Summary};
 use crate::tui::app::App;
 use crate::tui::event::{Command, Effect, ModelInfo, Msg, Opened, Outcome, TurnId, WorkerEvent};
 
@@ -35,6 +35,16 @@ pub(crate) fn stats(prompt: usize, cached: usize, generated: usize) -> Stats {
         time_to_first_token: Some(Duration::from_millis(550)),
         decode: Duration::from_secs(2),
         seed: 7,
+    }
+}
+
+pub(crate) fn summary(id: &str, title: &str, problem: Option<&str>) -> Summary {
+    Summary {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        modified: SystemTime::UNIX_EPOCH,
+        messages: 3,
+        problem: problem.map(str::to_owned),
     }
 }
 
@@ -178,7 +188,10 @@ impl Chat {
     /// What is said on the current branch: users' messages and answers.
     pub fn said(&self) -> Vec<String> {
         let texts = self.app.tree.history();
-        texts.iter().map(|message| message.text().into_owned()).collect()
+        texts
+            .iter()
+            .map(|message| message.text().into_owned())
+            .collect()
     }
 
     /// The transcript's lines, blank ones left out.
@@ -197,9 +210,12 @@ impl Chat {
         self.take()
             .into_iter()
             .filter_map(|effect| match effect {
-                Effect::Send(Command::Turn { history, .. }) => {
-                    Some(history.iter().map(|message| message.text().into_owned()).collect())
-                }
+                Effect::Send(Command::Turn { history, .. }) => Some(
+                    history
+                        .iter()
+                        .map(|message| message.text().into_owned())
+                        .collect(),
+                ),
                 _ => None,
             })
             .collect()

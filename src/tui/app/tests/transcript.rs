@@ -33,7 +33,12 @@ fn the_wheel_scrolls_by_lines_and_the_ends_have_keys() {
     let mut chat = long();
     chat.send(Msg::Scroll(-2));
     assert_eq!(chat.lines().last().unwrap(), "line 58");
-    let key = |code| Msg::Key(crossterm::event::KeyEvent::new(code, crossterm::event::KeyModifiers::CONTROL));
+    let key = |code| {
+        Msg::Key(crossterm::event::KeyEvent::new(
+            code,
+            crossterm::event::KeyModifiers::CONTROL,
+        ))
+    };
     chat.send(key(KeyCode::Home));
     assert_eq!(chat.lines()[0], "› hi");
     chat.send(key(KeyCode::End));
@@ -67,7 +72,12 @@ fn a_line_without_end_grows_at_a_flat_cost() {
         chat.event(Event::Text("word ".to_owned()));
     }
     let cell = chat.app.transcript.cells().last().unwrap();
-    let text: String = cell.lines().iter().skip(1).map(|line| line.to_string().replacen("┊ ", "", 1) + " ").collect();
+    let text: String = cell
+        .lines()
+        .iter()
+        .skip(1)
+        .map(|line| line.to_string().replacen("┊ ", "", 1) + " ")
+        .collect();
     assert_eq!(text.split_whitespace().count(), 20_000);
     assert!(cell.lines().iter().all(|line| line.width() <= 80));
 }
