@@ -172,8 +172,8 @@ impl Args {
     /// What loads models while the chat runs. The first one may have to be fetched, and that is asked
     /// before the chat takes the screen.
     fn loader(&self, settings: &Settings) -> anyhow::Result<tui::Loader> {
-        if let Some(path) = &self.replay {
-            let recording = Source::from_path(path).raw_text()?;
+        if let Some(path) = self.replay.clone() {
+            let recording = Source::File(path);
             return Ok(Box::new(move |name, _| {
                 replay(name, &recording).map_err(|error| failed(&error))
             }));
@@ -311,8 +311,8 @@ fn load(
     Ok(loaded(&settings.model, model, warning))
 }
 
-fn replay(name: &str, recording: &str) -> anyhow::Result<Loaded> {
-    let model = Model::replay(recording, &Checkpoint::tiny())?;
+fn replay(name: &str, recording: &Source) -> anyhow::Result<Loaded> {
+    let model = Model::replay(&recording.raw_text()?, &Checkpoint::tiny())?;
     Ok(loaded(name, model, None))
 }
 

@@ -156,6 +156,7 @@ fn help_is_short_and_complete() {
     Usage: gptoss <COMMAND>
 
     Commands:
+      chat         Talk, in the terminal
       run          Answer one prompt
       info         Show what a checkpoint holds, what it needs, and whether it fits here
       pull         Fetch a model into the Hugging Face cache
@@ -169,6 +170,7 @@ fn help_is_short_and_complete() {
       -V, --version  Print version
 
     Examples:
+      gptoss chat --model tiny                                   talk to the built-in toy, at once
       gptoss run --model tiny 'What is the capital of France?'   the built-in toy, runs at once
       gptoss pull 20b                                            fetch gpt-oss-20b (13.8 GB)
       gptoss run 'Why is the sky blue?'                          ask it
@@ -176,7 +178,7 @@ fn help_is_short_and_complete() {
       gptoss info --model 20b --context 32768                    what it needs; does it fit here
 
     Exit codes: 0 done, 1 failed, 2 wrong command line, 3 the model ended without an answer,
-    130 Ctrl-C, 143 SIGTERM
+    129 SIGHUP, 130 Ctrl-C, 143 SIGTERM
     ----- stderr -----
     ");
     assert_transcript!(program.command(&["run", "-h"]), @r#"

@@ -52,7 +52,7 @@ fn a_second_ctrl_c_quits_while_the_model_works() {
     terminal.send(keys::CTRL_C);
     terminal.send(keys::CTRL_C);
     // Stopping may be over before the second one comes, which then asks for a third.
-    let again = "again to quit";
+    let again = "Ctrl-C again quits";
     let over =
         |screen: &vt100::Screen| !screen.alternate_screen() || screen.contents().contains(again);
     terminal.wait_for("end", over);

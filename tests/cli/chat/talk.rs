@@ -8,23 +8,19 @@ use crate::program::Program;
 use crate::pty::Terminal;
 
 #[test]
-fn the_screen_is_there_before_the_model_and_can_be_typed_on() {
+fn the_screen_is_there_before_the_model_and_a_message_waits_for_it() {
     let program = Program::new();
-    let directory = program.home.path().join("slow");
-    std::fs::create_dir(&directory).unwrap();
     // Nothing comes out of it until somebody writes.
-    let config = directory.join("config.json");
-    mkfifo(&config, Mode::S_IRWXU).unwrap();
-    let args = ["chat", "--model", "./slow"];
+    let recording = program.home.path().join("recording");
+    mkfifo(&recording, Mode::S_IRWXU).unwrap();
+    let args = ["chat", "--model", "tiny", "--replay", "recording"];
     let mut terminal = Terminal::start(program.home.path(), &args, &[]);
-    terminal.wait_for_text("loading ./slow");
+    terminal.wait_for_text("loading tiny");
     assert!(terminal.contents().contains(WELCOME));
     say(&mut terminal, "Are you there?");
-    std::fs::write(&config, "no JSON").unwrap();
-    terminal.wait_for_text("no model");
-    let contents = terminal.contents();
-    assert!(contents.contains("config.json"), "{contents}");
-    assert!(contents.contains("Are you there?"), "{contents}");
+    terminal.wait_for("empty draft", |screen| !screen.contents().contains(WELCOME));
+    std::fs::write(&recording, turn("Hm.", "Now I am.", 1)).unwrap();
+    terminal.wait_for_text("Now I am.");
 }
 
 #[test]
@@ -52,6 +48,7 @@ fn an_answer_streams_and_the_thinking_folds_when_it_begins() {
 fn the_built_in_model_answers() {
     let program = Program::new();
     let mut terminal = start(&program, &[]);
+    terminal.resize(120, 24);
     say(&mut terminal, "Hello!");
     terminal.wait_for_text("Hello! How can I help you today?");
     idle(&mut terminal);
