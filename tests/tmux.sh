@@ -29,7 +29,7 @@ say() {
     tmux send-keys -t tour Enter
 }
 
-tmux -f /dev/null new-session -d -s tour -x 80 -y 24 \
+tmux -f /dev/null new-session -d -s tour -x 120 -y 30 \
     "cd '$home' && HOME='$home' EDITOR=\"sed -i s/France/Norway/\" sh"
 tmux send-keys -t tour -l "'$program' chat --model tiny --temperature 0 --reasoning low"
 tmux send-keys -t tour Enter
@@ -76,7 +76,7 @@ tmux send-keys -t tour C-c
 tmux resize-window -t tour -x 20 -y 5
 sleep 0.5
 stop '20 columns, 5 rows'
-tmux resize-window -t tour -x 80 -y 24
+tmux resize-window -t tour -x 120 -y 30
 await 'Enter send'
 
 tmux send-keys -t tour F1
