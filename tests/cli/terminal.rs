@@ -115,6 +115,18 @@ fn a_terminated_run_keeps_what_was_made() {
 }
 
 #[test]
+fn a_ctrl_c_that_a_program_in_between_sends_again_is_one() {
+    let program = Program::new();
+    let mut terminal = start(&program, &ENDLESS, &[]);
+    terminal.wait_for_text(", , , , ");
+    terminal.send("\x03");
+    let _ = kill(Pid::from_raw(terminal.process_id()), Signal::SIGINT);
+    assert_eq!(terminal.wait(), 130);
+    let contents = terminal.contents();
+    assert!(contents.contains("(cancelled)"), "{contents}");
+}
+
+#[test]
 fn json_is_whole_after_ctrl_c() {
     let program = Program::new();
     let file = program.file("long.txt", LONG.repeat(8000));
