@@ -14,7 +14,7 @@ pub struct ModelArgs {
     #[arg(long, short, value_name = "MODEL", default_value = "20b")]
     pub model: ModelRef,
     /// Most tokens the context may hold [default: what the model allows]
-    #[arg(long, value_name = "TOKENS", value_parser = positive)]
+    #[arg(long, value_name = "TOKENS", value_parser = positive, allow_negative_numbers = true)]
     pub context: Option<usize>,
     /// How keys and values of the context are kept
     #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
@@ -81,7 +81,7 @@ pub struct Run {
     /// Print one JSON object at the end instead of streaming text
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
-    /// Write the answer to FILE instead of standard output
+    /// Write the answer to FILE, `-` for standard output
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
     /// Nothing on standard error but errors
@@ -124,6 +124,7 @@ pub struct SamplingArgs {
         short,
         value_name = "T",
         default_value_t = 1.0,
+        value_parser = number,
         allow_negative_numbers = true
     )]
     pub temperature: f32,
@@ -141,6 +142,7 @@ pub struct SamplingArgs {
         long,
         value_name = "P",
         default_value_t = 1.0,
+        value_parser = number,
         allow_negative_numbers = true
     )]
     pub top_p: f32,
@@ -149,6 +151,7 @@ pub struct SamplingArgs {
         long,
         value_name = "P",
         default_value_t = 0.0,
+        value_parser = number,
         allow_negative_numbers = true
     )]
     pub min_p: f32,
@@ -157,6 +160,7 @@ pub struct SamplingArgs {
         long,
         value_name = "X",
         default_value_t = 1.0,
+        value_parser = number,
         allow_negative_numbers = true
     )]
     pub repetition_penalty: f32,
@@ -184,7 +188,7 @@ pub struct MachineArgs {
     #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
     pub compute: Compute,
     /// Threads to compute with [default: one per core]
-    #[arg(long, value_name = "N", value_parser = positive)]
+    #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     pub threads: Option<usize>,
 }
 
@@ -253,14 +257,44 @@ impl Run {
     }
 }
 
+/// More threads than any machine has cores; the system would be asked for each of them.
+const MOST_THREADS: usize = 4096;
+
 fn positive(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) | Err(_) => Err("expected a whole number from 1 on".to_owned()),
+    match whole(text) {
+        Ok(0) | Err(Unusable::Other) => Err("expected a whole number from 1 on".to_owned()),
         Ok(number) => Ok(number),
+        Err(too_large) => Err(too_large.to_string()),
     }
 }
 
-fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
-    text.parse()
-        .map_err(|_| "expected a whole number from 0 on".to_owned())
+fn threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if (1..=MOST_THREADS).contains(&number) => Ok(number),
+        _ => Err(format!("expected a whole number from 1 to {MOST_THREADS}")),
+    }
+}
+
+/// Why a text is no whole number that can be used.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    #[error("expected a whole number up to {0}")]
+    TooLarge(u64),
+    #[error("expected a whole number from 0 on")]
+    Other,
+}
+
+fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, Unusable> {
+    use std::num::IntErrorKind;
+    match text.parse::<u64>() {
+        Ok(number) => T::try_from(number).map_err(|_| Unusable::TooLarge(usize::MAX as u64)),
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => {
+            Err(Unusable::TooLarge(u64::MAX))
+        }
+        Err(_) => Err(Unusable::Other),
+    }
+}
+
+fn number(text: &str) -> Result<f32, String> {
+    text.parse().map_err(|_| "expected a number".to_owned())
 }
