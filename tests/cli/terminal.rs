@@ -93,6 +93,8 @@ fn ctrl_c_stops_the_reading_of_a_prompt() {
     let file = program.file("long.txt", LONG.repeat(8000));
     let mut terminal = start(&program, &["--prompt", file], &[]);
     terminal.wait_for_text("reading the prompt");
+    // A speed and a time left as soon as there are any.
+    terminal.wait_for_text(" tok/s, ");
     terminal.send("\x03");
     assert_eq!(terminal.wait(), 130);
     let contents = terminal.contents();

@@ -1,11 +1,12 @@
 //! Standard error: thinking, progress, warnings and figures.
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use crate::cli::progress;
 use crate::cli::report::Figures;
@@ -72,7 +73,7 @@ impl Screen {
         if let Some(bar) = &self.bar {
             // Before the first piece is read there is no speed, and so no time left, to show.
             if done > 0 && bar.position() == 0 {
-                bar.set_style(reading(" {per_sec} {eta}"));
+                bar.set_style(reading(" {rate}, {eta} left"));
             }
             bar.set_position(done as u64);
         }
@@ -164,6 +165,13 @@ fn reading(more: &str) -> ProgressStyle {
         "{{spinner}} reading the prompt {{bar:20}} {{pos}}/{{len}} tokens{more}"
     ))
     .expect("the template is well formed")
+    .with_key(
+        "rate",
+        |state: &ProgressState, text: &mut dyn fmt::Write| {
+            // A text in memory takes everything.
+            let _ = write!(text, "{:.0} tok/s", state.per_sec());
+        },
+    )
 }
 
 /// Between two frames of a spinner.
