@@ -1,5 +1,6 @@
 //! The flags of `run` and `info`. Strings become values here; the inside never sees one.
 
+use std::num::IntErrorKind;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
@@ -261,10 +262,22 @@ impl Run {
 const MOST_THREADS: usize = 4096;
 
 fn positive(text: &str) -> Result<usize, String> {
-    match whole(text) {
-        Ok(0) | Err(Unusable::Other) => Err("expected a whole number from 1 on".to_owned()),
-        Ok(number) => Ok(number),
-        Err(too_large) => Err(too_large.to_string()),
+    whole_from(1, text)
+}
+
+fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    whole_from(0, text)
+}
+
+fn whole_from<T: TryFrom<u64>>(least: u64, text: &str) -> Result<T, String> {
+    match text.parse::<u64>() {
+        Ok(number) if number >= least => {
+            T::try_from(number).map_err(|_| format!("expected a whole number up to {}", usize::MAX))
+        }
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => {
+            Err(format!("expected a whole number up to {}", u64::MAX))
+        }
+        _ => Err(format!("expected a whole number from {least} on")),
     }
 }
 
@@ -272,26 +285,6 @@ fn threads(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if (1..=MOST_THREADS).contains(&number) => Ok(number),
         _ => Err(format!("expected a whole number from 1 to {MOST_THREADS}")),
-    }
-}
-
-/// Why a text is no whole number that can be used.
-#[derive(Debug, thiserror::Error)]
-enum Unusable {
-    #[error("expected a whole number up to {0}")]
-    TooLarge(u64),
-    #[error("expected a whole number from 0 on")]
-    Other,
-}
-
-fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, Unusable> {
-    use std::num::IntErrorKind;
-    match text.parse::<u64>() {
-        Ok(number) => T::try_from(number).map_err(|_| Unusable::TooLarge(usize::MAX as u64)),
-        Err(error) if *error.kind() == IntErrorKind::PosOverflow => {
-            Err(Unusable::TooLarge(u64::MAX))
-        }
-        Err(_) => Err(Unusable::Other),
     }
 }
 
