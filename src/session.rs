@@ -9,6 +9,8 @@ mod model;
 mod repetition;
 mod turn;
 
+use std::path::PathBuf;
+
 use crate::engine;
 use crate::harmony::{self, Conversation, DeveloperContent, Parser, SystemContent};
 use crate::tokenizer;
@@ -33,6 +35,22 @@ pub enum Error {
     /// The vocabulary cannot be used.
     #[error(transparent)]
     Tokenizer(#[from] tokenizer::Error),
+    /// The vocabulary belongs to another model than the weights.
+    #[error(
+        "`{}` gives `{token}` the id {id} and the weights know ids below {vocab_size}; get both from the same \
+         checkpoint",
+        file.display()
+    )]
+    OtherTokenizer {
+        /// tokenizer.json
+        file: PathBuf,
+        /// A control token.
+        token: String,
+        /// Its id.
+        id: u32,
+        /// Rows of the embedding.
+        vocab_size: usize,
+    },
     /// The engine refused or failed.
     #[error(transparent)]
     Engine(#[from] engine::Error),

@@ -15,6 +15,10 @@ pub use utf8::Utf8Stream;
 /// Largest id taken from a file, so that a wild one cannot make the byte table allocate at will.
 const MAX_ID: u32 = (1 << 20) - 1;
 
+/// Longest text that is split by the tokenizer's pattern at once. Its regular expression goes back over
+/// a run of letters or spaces character by character, and the library panics after some millions.
+const PIECE: usize = 256 << 10;
+
 /// Why a tokenizer cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
@@ -88,6 +92,20 @@ pub struct Special {
 }
 
 impl Special {
+    /// All of them.
+    pub fn ids(&self) -> impl Iterator<Item = u32> {
+        let always = [
+            self.start,
+            self.end,
+            self.message,
+            self.channel,
+            self.constrain,
+            self.return_,
+            self.call,
+        ];
+        always.into_iter().chain(self.endoftext)
+    }
+
     /// The ids that end generation: `<|return|>`, `<|call|>` and, as a safety, `<|endoftext|>`.
     /// `<|end|>` ends a message only.
     pub fn stops(&self) -> Vec<u32> {
@@ -151,11 +169,14 @@ impl Tokenizer {
 
     /// The ids of ordinary text: text that looks like a special token stays text.
     pub fn encode(&self, text: &str) -> Vec<u32> {
-        self.bpe
-            .encode_fast(text, false)
-            .expect("byte-level BPE has a token for every byte, which was checked when reading it")
-            .get_ids()
-            .to_vec()
+        let mut ids = Vec::new();
+        for piece in pieces(text) {
+            let encoding = self.bpe.encode_fast(piece, false).expect(
+                "byte-level BPE has a token for every byte, which was checked when reading it",
+            );
+            ids.extend_from_slice(encoding.get_ids());
+        }
+        ids
     }
 
     /// The bytes of a token (ordinary or special, the latter by its name); `None` for an id
@@ -174,6 +195,40 @@ impl Tokenizer {
             .collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
+}
+
+/// `text` in pieces of at most [`PIECE`] bytes. They end where no word of gpt-oss's pattern goes on, so
+/// that the tokens are those of the whole; only a run without such a place is cut as it comes.
+fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        if text.is_empty() {
+            return None;
+        }
+        let (piece, rest) = text.split_at(piece_end(text));
+        text = rest;
+        Some(piece)
+    })
+}
+
+fn piece_end(text: &str) -> usize {
+    if text.len() <= PIECE {
+        return text.len();
+    }
+    let most = text.floor_char_boundary(PIECE);
+    // Punctuation takes line breaks and slashes after it into its word.
+    let ends_word = |last: char, next: char| match next {
+        ' ' => !last.is_whitespace(),
+        '/' => false,
+        _ => last == '\n' && !next.is_whitespace(),
+    };
+    let mut next = text[most..].chars().next();
+    for (at, character) in text[..most].char_indices().rev() {
+        if next.is_some_and(|next| ends_word(character, next)) {
+            return at + character.len_utf8();
+        }
+        next = Some(character);
+    }
+    most
 }
 
 fn find_special(bpe: &Bpe, source: &str) -> Result<Special, Error> {

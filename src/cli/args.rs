@@ -1,5 +1,6 @@
 //! The flags of `run` and `info`. Strings become values here; the inside never sees one.
 
+use std::num::IntErrorKind;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
@@ -14,7 +15,7 @@ pub struct ModelArgs {
     #[arg(long, short, value_name = "MODEL", default_value = "20b")]
     pub model: ModelRef,
     /// Most tokens the context may hold [default: what the model allows]
-    #[arg(long, value_name = "TOKENS", value_parser = positive)]
+    #[arg(long, value_name = "TOKENS", value_parser = positive, allow_negative_numbers = true)]
     pub context: Option<usize>,
     /// How keys and values of the context are kept
     #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
@@ -81,7 +82,7 @@ pub struct Run {
     /// Print one JSON object at the end instead of streaming text
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
-    /// Write the answer to FILE instead of standard output
+    /// Write the answer to FILE, `-` for standard output
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
     /// Nothing on standard error but errors
@@ -124,6 +125,7 @@ pub struct SamplingArgs {
         short,
         value_name = "T",
         default_value_t = 1.0,
+        value_parser = number,
         allow_negative_numbers = true
     )]
     pub temperature: f32,
@@ -141,6 +143,7 @@ pub struct SamplingArgs {
         long,
         value_name = "P",
         default_value_t = 1.0,
+        value_parser = number,
         allow_negative_numbers = true
     )]
     pub top_p: f32,
@@ -149,6 +152,7 @@ pub struct SamplingArgs {
         long,
         value_name = "P",
         default_value_t = 0.0,
+        value_parser = number,
         allow_negative_numbers = true
     )]
     pub min_p: f32,
@@ -157,6 +161,7 @@ pub struct SamplingArgs {
         long,
         value_name = "X",
         default_value_t = 1.0,
+        value_parser = number,
         allow_negative_numbers = true
     )]
     pub repetition_penalty: f32,
@@ -184,7 +189,7 @@ pub struct MachineArgs {
     #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
     pub compute: Compute,
     /// Threads to compute with [default: one per core]
-    #[arg(long, value_name = "N", value_parser = positive)]
+    #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     pub threads: Option<usize>,
 }
 
@@ -253,14 +258,36 @@ impl Run {
     }
 }
 
+/// More threads than any machine has cores; the system would be asked for each of them.
+const MOST_THREADS: usize = 4096;
+
 fn positive(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) | Err(_) => Err("expected a whole number from 1 on".to_owned()),
-        Ok(number) => Ok(number),
+    whole_from(1, text)
+}
+
+fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    whole_from(0, text)
+}
+
+fn whole_from<T: TryFrom<u64>>(least: u64, text: &str) -> Result<T, String> {
+    match text.parse::<u64>() {
+        Ok(number) if number >= least => {
+            T::try_from(number).map_err(|_| format!("expected a whole number up to {}", usize::MAX))
+        }
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => {
+            Err(format!("expected a whole number up to {}", u64::MAX))
+        }
+        _ => Err(format!("expected a whole number from {least} on")),
     }
 }
 
-fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
-    text.parse()
-        .map_err(|_| "expected a whole number from 0 on".to_owned())
+fn threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if (1..=MOST_THREADS).contains(&number) => Ok(number),
+        _ => Err(format!("expected a whole number from 1 to {MOST_THREADS}")),
+    }
+}
+
+fn number(text: &str) -> Result<f32, String> {
+    text.parse().map_err(|_| "expected a number".to_owned())
 }

@@ -7,7 +7,7 @@ use crate::engine::LanguageModel;
 use crate::tokenizer::Tokenizer;
 
 static TOKENIZER: LazyLock<Arc<Tokenizer>> = LazyLock::new(|| {
-    let json = Checkpoint::tiny().tokenizer_json.unwrap();
+    let json = Checkpoint::tiny().tokenizer.unwrap().json;
     Arc::new(Tokenizer::from_json(&json, "tiny").unwrap())
 });
 
@@ -401,7 +401,7 @@ fn the_level_stands_once_in_the_system_message_and_instructions_in_the_developer
 #[test]
 fn a_checkpoint_without_vocabulary_is_refused() {
     let mut checkpoint = Checkpoint::tiny();
-    checkpoint.tokenizer_json = None;
+    checkpoint.tokenizer = None;
     let options = LoadOptions {
         kv_type: KvType::Bf16,
         context: None,
@@ -411,5 +411,32 @@ fn a_checkpoint_without_vocabulary_is_refused() {
     assert_eq!(
         error.to_string(),
         "`tiny (built in)` has no tokenizer.json, expected one beside the weights"
+    );
+}
+
+#[test]
+fn a_vocabulary_of_another_model_is_refused_by_its_file() {
+    let mut checkpoint = Checkpoint::tiny();
+    let file = checkpoint.tokenizer.as_mut().unwrap();
+    let mut json: serde_json::Value = serde_json::from_slice(&file.json).unwrap();
+    json["model"]["vocab"]["<|return|>"] = 200_002.into();
+    file.json = json.to_string().into_bytes().into();
+    let options = LoadOptions {
+        kv_type: KvType::Bf16,
+        context: None,
+        threads: Some(1),
+    };
+    let error = Model::load(&checkpoint, &options).err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "`tiny (built in)/tokenizer.json` gives `<|return|>` the id 200002 and the weights know ids below 2944; get \
+         both from the same checkpoint"
+    );
+    checkpoint.tokenizer.as_mut().unwrap().json = (*b"[]").into();
+    let error = Model::load(&checkpoint, &options).err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "`tiny (built in)/tokenizer.json` is not a tokenizer.json (invalid type: sequence, expected struct Tokenizer \
+         at line 1 column 2); fetch the model's own file again"
     );
 }

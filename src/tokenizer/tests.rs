@@ -291,3 +291,26 @@ fn takes_pre_tokenizers_that_keep_all_text() {
     let text = " It's  one\n\ntwo 日本 ";
     assert_eq!(tokenizer.decode(&tokenizer.encode(text)), text);
 }
+
+#[test]
+fn long_text_has_the_tokens_of_the_whole() {
+    let tokenizer = tiny();
+    // Places where a word may not end, over and over: before slashes, inside runs of white space.
+    let unit = "Hello,\n/ world!  It's  \n\n 日本語\t 12345 ÉCOLE'S...\r\n//x\u{a0} y\n";
+    let text = unit.repeat(3 * super::PIECE / unit.len());
+    assert!(super::pieces(&text).count() > 2);
+    let whole = tokenizer.bpe.encode_fast(text.as_str(), false).unwrap();
+    assert_eq!(tokenizer.encode(&text), whole.get_ids());
+}
+
+#[test]
+fn a_word_of_millions_of_characters_is_encoded() {
+    let tokenizer = tiny();
+    for (run, end) in [(" ", "a"), ("A", ""), ("\u{301}", "")] {
+        let text = format!("{}{end}", run.repeat(11_000_000 / run.len()));
+        assert!(
+            tokenizer.decode(&tokenizer.encode(&text)) == text,
+            "{run:?}"
+        );
+    }
+}
