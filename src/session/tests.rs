@@ -419,7 +419,13 @@ fn a_vocabulary_of_another_model_is_refused_by_its_file() {
     let mut checkpoint = Checkpoint::tiny();
     let file = checkpoint.tokenizer.as_mut().unwrap();
     let mut json: serde_json::Value = serde_json::from_slice(&file.json).unwrap();
-    json["model"]["vocab"]["<|return|>"] = 200_002.into();
+    // A larger vocabulary: every control token comes 100 ids later.
+    for id in 2880..2980 {
+        json["model"]["vocab"][format!("word-{id}")] = id.into();
+    }
+    for token in json["added_tokens"].as_array_mut().unwrap() {
+        token["id"] = (token["id"].as_u64().unwrap() + 100).into();
+    }
     file.json = json.to_string().into_bytes().into();
     let options = LoadOptions {
         kv_type: KvType::Bf16,
@@ -429,7 +435,7 @@ fn a_vocabulary_of_another_model_is_refused_by_its_file() {
     let error = Model::load(&checkpoint, &options).err().unwrap();
     assert_eq!(
         error.to_string(),
-        "`tiny (built in)/tokenizer.json` gives `<|return|>` the id 200002 and the weights know ids below 2944; get \
+        "`tiny (built in)/tokenizer.json` gives `<|start|>` the id 2988 and the weights know ids below 2944; get \
          both from the same checkpoint"
     );
     checkpoint.tokenizer.as_mut().unwrap().json = (*b"[]").into();
