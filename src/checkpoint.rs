@@ -118,6 +118,15 @@ pub struct WeightFile {
     pub bytes: u64,
 }
 
+/// tokenizer.json, not yet read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenizerFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its text.
+    pub json: Arc<[u8]>,
+}
+
 /// A checkpoint that was checked: configuration and every tensor fit together.
 #[derive(Debug)]
 pub struct Checkpoint {
@@ -131,8 +140,8 @@ pub struct Checkpoint {
     pub source: String,
     /// Ids that end generation, from `generation_config.json`, or else `config.json`. Empty if neither says.
     pub eos_token_ids: Vec<u32>,
-    /// The text of tokenizer.json, beside the weights or in the parent of `original/`.
-    pub tokenizer_json: Option<Arc<[u8]>>,
+    /// The tokenizer, beside the weights or in the parent of `original/`.
+    pub tokenizer: Option<TokenizerFile>,
     /// Where the weights are.
     pub files: Vec<WeightFile>,
     /// How many tensors the files hold; the model uses each of them.
@@ -217,7 +226,10 @@ impl Checkpoint {
             weights,
             source: files.directory.display().to_string(),
             eos_token_ids,
-            tokenizer_json: files.tokenizer.map(|file| Arc::from(&*file.bytes)),
+            tokenizer: files.tokenizer.map(|file| TokenizerFile {
+                json: Arc::from(&*file.bytes),
+                path: file.path,
+            }),
             files: files.weights.iter().map(weight_file).collect(),
             tensors: count,
         })

@@ -10,6 +10,8 @@ mod repetition;
 mod replay;
 mod turn;
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use crate::engine;
@@ -36,6 +38,22 @@ pub enum Error {
     /// The vocabulary cannot be used.
     #[error(transparent)]
     Tokenizer(#[from] tokenizer::Error),
+    /// The vocabulary belongs to another model than the weights.
+    #[error(
+        "`{}` gives `{token}` the id {id} and the weights know ids below {vocab_size}; get both from the same \
+         checkpoint",
+        file.display()
+    )]
+    OtherTokenizer {
+        /// tokenizer.json
+        file: PathBuf,
+        /// A control token.
+        token: String,
+        /// Its id.
+        id: u32,
+        /// Rows of the embedding.
+        vocab_size: usize,
+    },
     /// The engine refused or failed.
     #[error(transparent)]
     Engine(#[from] engine::Error),

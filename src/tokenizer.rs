@@ -5,13 +5,19 @@
 //! never yields a control token; only the renderer puts those in, by the ids of [`Special`].
 
 use std::collections::HashMap;
-use tokenizers::{AddedToken, ModelWrapper, Tokenizer as Bpe};
+use tokenizers::{AddedToken, PostProcessorWrapper, Tokenizer as Bpe};
 
+mod file;
 mod utf8;
+use file::{Added, File};
 pub use utf8::Utf8Stream;
 
 /// Largest id taken from a file, so that a wild one cannot make the byte table allocate at will.
-const MAX_ID: u32 = (1 << 24) - 1;
+const MAX_ID: u32 = (1 << 20) - 1;
+
+/// Longest text that is split by the tokenizer's pattern at once. Its regular expression goes back over
+/// a run of letters or spaces character by character, and the library panics after some millions.
+const PIECE: usize = 256 << 10;
 
 /// Why a tokenizer cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +41,26 @@ pub enum Error {
         names.join(", ")
     )]
     NotSpecial { file: String, names: Vec<String> },
+    /// Ids that the library would change without a word; the model knows the file's only.
+    #[error(
+        "`{file}` gives the added token `{token}` the id {id}, where only {expected} can follow; fetch the model's own file again"
+    )]
+    Misnumbered {
+        file: String,
+        token: String,
+        id: u32,
+        expected: u32,
+    },
+    /// One of the two would be read as the other.
+    #[error(
+        "`{file}` gives the id {id} to both `{}` and `{}`; fetch the model's own file again",
+        tokens[0], tokens[1]
+    )]
+    SharedId {
+        file: String,
+        id: u32,
+        tokens: [String; 2],
+    },
     /// An id far outside any vocabulary.
     #[error("`{file}` gives the token `{token}` the id {id}; ids up to {MAX_ID} are expected")]
     IdTooLarge {
@@ -66,6 +92,20 @@ pub struct Special {
 }
 
 impl Special {
+    /// All of them.
+    pub fn ids(&self) -> impl Iterator<Item = u32> {
+        let always = [
+            self.start,
+            self.end,
+            self.message,
+            self.channel,
+            self.constrain,
+            self.return_,
+            self.call,
+        ];
+        always.into_iter().chain(self.endoftext)
+    }
+
     /// The ids that end generation: `<|return|>`, `<|call|>` and, as a safety, `<|endoftext|>`.
     /// `<|end|>` ends a message only.
     pub fn stops(&self) -> Vec<u32> {
@@ -96,27 +136,25 @@ impl Tokenizer {
     /// Reads a `tokenizer.json`. `source` is for messages only.
     ///
     /// # Errors
-    /// See [`Error`]: not JSON, not byte-level BPE, control tokens missing or not marked special.
+    /// See [`Error`]: not JSON, not byte-level BPE, control tokens missing or not marked special,
+    /// ids that are shared, out of order or wild.
     pub fn from_json(json: &[u8], source: &str) -> Result<Self, Error> {
-        let file = || source.to_owned();
+        let File { added_tokens, .. } = File::from_json(json, source)?;
         let mut bpe = Bpe::from_bytes(json).map_err(|error| Error::Unreadable {
-            file: file(),
+            file: source.to_owned(),
             reason: error.to_string(),
         })?;
-        if !matches!(bpe.get_model(), ModelWrapper::BPE(_)) {
-            return Err(Error::NotByteLevelBpe {
-                file: file(),
-                found: format!("a {} model", model_name(bpe.get_model())),
-            });
-        }
         // Control-token text in what people write stays text.
         bpe.set_encode_special_tokens(true);
         // A tokenizer saved in training may cut or fill what it encodes.
         bpe.with_padding(None);
         bpe.with_truncation(None)
             .expect("no truncation has no parameters to be wrong");
+        // It would only add tokens of its own, or copies.
+        bpe.with_post_processor(None::<PostProcessorWrapper>);
         let special = find_special(&bpe, source)?;
         let bytes = TokenBytes::new(&bpe, source)?;
+        check_numbers(&bpe, added_tokens, source)?;
         Ok(Self {
             bpe,
             special,
@@ -131,11 +169,14 @@ impl Tokenizer {
 
     /// The ids of ordinary text: text that looks like a special token stays text.
     pub fn encode(&self, text: &str) -> Vec<u32> {
-        self.bpe
-            .encode_fast(text, false)
-            .expect("byte-level BPE has a token for every byte, which was checked when reading it")
-            .get_ids()
-            .to_vec()
+        let mut ids = Vec::new();
+        for piece in pieces(text) {
+            let encoding = self.bpe.encode_fast(piece, false).expect(
+                "byte-level BPE has a token for every byte, which was checked when reading it",
+            );
+            ids.extend_from_slice(encoding.get_ids());
+        }
+        ids
     }
 
     /// The bytes of a token (ordinary or special, the latter by its name); `None` for an id
@@ -156,13 +197,38 @@ impl Tokenizer {
     }
 }
 
-fn model_name(model: &ModelWrapper) -> &'static str {
-    match model {
-        ModelWrapper::BPE(_) => "BPE",
-        ModelWrapper::WordPiece(_) => "WordPiece",
-        ModelWrapper::WordLevel(_) => "WordLevel",
-        ModelWrapper::Unigram(_) => "Unigram",
+/// `text` in pieces of at most [`PIECE`] bytes. They end where no word of gpt-oss's pattern goes on, so
+/// that the tokens are those of the whole; only a run without such a place is cut as it comes.
+fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        if text.is_empty() {
+            return None;
+        }
+        let (piece, rest) = text.split_at(piece_end(text));
+        text = rest;
+        Some(piece)
+    })
+}
+
+fn piece_end(text: &str) -> usize {
+    if text.len() <= PIECE {
+        return text.len();
     }
+    let most = text.floor_char_boundary(PIECE);
+    // Punctuation takes line breaks and slashes after it into its word.
+    let ends_word = |last: char, next: char| match next {
+        ' ' => !last.is_whitespace(),
+        '/' => false,
+        _ => last == '\n' && !next.is_whitespace(),
+    };
+    let mut next = text[most..].chars().next();
+    for (at, character) in text[..most].char_indices().rev() {
+        if next.is_some_and(|next| ends_word(character, next)) {
+            return at + character.len_utf8();
+        }
+        next = Some(character);
+    }
+    most
 }
 
 fn find_special(bpe: &Bpe, source: &str) -> Result<Special, Error> {
@@ -206,6 +272,24 @@ fn find_special(bpe: &Bpe, source: &str) -> Result<Special, Error> {
     Ok(special)
 }
 
+/// Whether the library kept the ids of the file.
+fn check_numbers(bpe: &Bpe, added: Vec<Added>, source: &str) -> Result<(), Error> {
+    for Added { id, content, .. } in added {
+        // The library drops tokens without text.
+        if let Some(expected) = bpe.token_to_id(&content)
+            && expected != id
+        {
+            return Err(Error::Misnumbered {
+                file: source.to_owned(),
+                token: content,
+                id,
+                expected,
+            });
+        }
+    }
+    Ok(())
+}
+
 /// The bytes of every token, end to end in one arena.
 struct TokenBytes {
     arena: Vec<u8>,
@@ -233,14 +317,22 @@ impl TokenBytes {
                 found: format!("tokens for {single_bytes} of the 256 single bytes"),
             });
         }
-        // Added tokens stand as they are written, and last: they win where both name an id.
+        // Added tokens stand as they are written.
         let added = bpe.get_added_tokens_decoder();
         tokens.extend(
             added
                 .into_iter()
                 .map(|(id, t)| (id, t.content.into_bytes())),
         );
-        tokens.sort_by_key(|&(id, _)| id);
+        tokens.sort();
+        let shared = tokens.windows(2).find(|pair| pair[0].0 == pair[1].0);
+        if let Some([(id, one), (_, other)]) = shared {
+            return Err(Error::SharedId {
+                file: source.to_owned(),
+                id: *id,
+                tokens: [lossy(one), lossy(other)],
+            });
+        }
 
         let last = tokens.last().map_or(0, |&(id, _)| id);
         if last > MAX_ID {
@@ -254,11 +346,6 @@ impl TokenBytes {
         let mut offsets = vec![0];
         for (id, bytes) in tokens {
             let id = id as usize;
-            if offsets.len() == id + 2 {
-                // The added token replaces the vocabulary's string of the same id.
-                arena.truncate(offsets[id] as usize);
-                offsets.pop();
-            }
             offsets.resize(id + 1, arena.len() as u32);
             arena.extend_from_slice(&bytes);
             offsets.push(arena.len() as u32);

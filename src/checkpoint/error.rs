@@ -27,6 +27,11 @@ pub enum Error {
     NoConfig { directory: PathBuf },
 
     #[error(
+        "`{path}` is neither a file nor a link to one that is there; put the file itself in its place"
+    )]
+    NotAFile { path: PathBuf },
+
+    #[error(
         "`{directory}` holds no weights; expected model.safetensors, or model.safetensors.index.json and its shards"
     )]
     NoWeights { directory: PathBuf },

@@ -77,10 +77,8 @@ impl Files {
     }
 
     fn read(directory: PathBuf) -> Result<Self, Error> {
-        let config =
-            read(&directory.join(CONFIG), CONFIG_LIMIT)?.ok_or_else(|| Error::NoConfig {
-                directory: directory.clone(),
-            })?;
+        let config = read(&directory.join(CONFIG), CONFIG_LIMIT)?
+            .ok_or_else(|| no_config(directory.clone()))?;
         // `original/` holds weights and config.json only; the rest is published beside it. Absolute, for the sake of `.`.
         let absolute = std::path::absolute(&directory).ok();
         let parent = absolute
@@ -204,6 +202,16 @@ fn holds_weights(directory: &Path) -> Result<bool, Error> {
     Ok(directory.join(INDEX).is_file() || !safetensors_files(directory)?.is_empty())
 }
 
+/// What to say of a directory without a config.json that can be read.
+fn no_config(directory: PathBuf) -> Error {
+    let path = directory.join(CONFIG);
+    if path.symlink_metadata().is_ok() {
+        Error::NotAFile { path }
+    } else {
+        Error::NoConfig { directory }
+    }
+}
+
 /// What to say of a directory without weights that this program can read.
 fn no_weights(directory: &Path) -> Result<Error, Error> {
     let form = |path: &Path| {
@@ -221,12 +229,16 @@ fn no_weights(directory: &Path) -> Result<Error, Error> {
     let unsupported = entries(directory)?
         .into_iter()
         .find_map(|path| form(&path).map(|form| Error::UnsupportedForm { form, path }));
-    Ok(unsupported.unwrap_or_else(|| {
+    let not_a_file = entries(directory)?
+        .into_iter()
+        .find(|path| has_extension(path, "safetensors") || path.ends_with(INDEX))
+        .map(|path| Error::NotAFile { path });
+    Ok(unsupported.or(not_a_file).unwrap_or_else(|| {
         let directory = directory.to_owned();
         if directory.join(CONFIG).is_file() {
             Error::NoWeights { directory }
         } else {
-            Error::NoConfig { directory }
+            no_config(directory)
         }
     }))
 }

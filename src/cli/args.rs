@@ -1,5 +1,6 @@
 //! The flags of `run` and `info`. Strings become values here; the inside never sees one.
 
+use std::num::IntErrorKind;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
@@ -16,7 +17,7 @@ pub struct ModelArgs {
     #[arg(long, short, value_name = "MODEL")]
     pub model: Option<ModelRef>,
     /// Most tokens the context may hold [default: what the model allows]
-    #[arg(long, value_name = "TOKENS", value_parser = positive)]
+    #[arg(long, value_name = "TOKENS", value_parser = positive, allow_negative_numbers = true)]
     pub context: Option<usize>,
     /// How keys and values of the context are kept [default: bf16]
     #[arg(long, value_name = "TYPE", value_enum)]
@@ -83,7 +84,7 @@ pub struct Run {
     /// Print one JSON object at the end instead of streaming text
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
-    /// Write the answer to FILE instead of standard output
+    /// Write the answer to FILE, `-` for standard output
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = OUTPUT)]
     pub output: Option<PathBuf>,
     /// Nothing on standard error but errors
@@ -121,19 +122,19 @@ The answer goes to standard output and ends in a line break; everything else goe
 #[command(next_help_heading = SAMPLING)]
 pub struct SamplingArgs {
     /// 0 always takes the likeliest token [default: 1]
-    #[arg(long, short, value_name = "T", allow_negative_numbers = true)]
+    #[arg(long, short, value_name = "T", value_parser = number, allow_negative_numbers = true)]
     pub temperature: Option<f32>,
     /// Choose among the K likeliest tokens, 0 for all [default: 0]
     #[arg(long, value_name = "K", value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub top_k: Option<usize>,
     /// Choose among the likeliest tokens that together have probability P [default: 1]
-    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    #[arg(long, value_name = "P", value_parser = number, allow_negative_numbers = true)]
     pub top_p: Option<f32>,
     /// Choose among tokens at least P times as likely as the likeliest [default: 0]
-    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    #[arg(long, value_name = "P", value_parser = number, allow_negative_numbers = true)]
     pub min_p: Option<f32>,
     /// Make tokens that were already used less likely; 1 changes nothing [default: 1]
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", value_parser = number, allow_negative_numbers = true)]
     pub repetition_penalty: Option<f32>,
     /// The same seed gives the same text [default: drawn, and printed]
     #[arg(
@@ -159,7 +160,7 @@ pub struct MachineArgs {
     #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
     pub compute: Compute,
     /// Threads to compute with [default: one per core]
-    #[arg(long, value_name = "N", value_parser = positive)]
+    #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     pub threads: Option<usize>,
 }
 
@@ -266,14 +267,36 @@ impl Run {
     }
 }
 
+/// More threads than any machine has cores; the system would be asked for each of them.
+const MOST_THREADS: usize = 4096;
+
 fn positive(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) | Err(_) => Err("expected a whole number from 1 on".to_owned()),
-        Ok(number) => Ok(number),
+    whole_from(1, text)
+}
+
+fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    whole_from(0, text)
+}
+
+fn whole_from<T: TryFrom<u64>>(least: u64, text: &str) -> Result<T, String> {
+    match text.parse::<u64>() {
+        Ok(number) if number >= least => {
+            T::try_from(number).map_err(|_| format!("expected a whole number up to {}", usize::MAX))
+        }
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => {
+            Err(format!("expected a whole number up to {}", u64::MAX))
+        }
+        _ => Err(format!("expected a whole number from {least} on")),
     }
 }
 
-fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
-    text.parse()
-        .map_err(|_| "expected a whole number from 0 on".to_owned())
+fn threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if (1..=MOST_THREADS).contains(&number) => Ok(number),
+        _ => Err(format!("expected a whole number from 1 to {MOST_THREADS}")),
+    }
+}
+
+fn number(text: &str) -> Result<f32, String> {
+    text.parse().map_err(|_| "expected a number".to_owned())
 }

@@ -1,7 +1,7 @@
 //! `gptoss chat`: settings, the saved session and the model, brought together for the terminal.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::ValueHint;
@@ -9,7 +9,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::args::{MachineArgs, ModelArgs, SamplingArgs};
 use super::error::{self, Failure};
-use super::prompt::Source;
+use super::prompt::{Role, Source};
 use super::pull::{self, Found};
 use super::{config, model};
 use crate::checkpoint::Checkpoint;
@@ -149,7 +149,7 @@ impl Args {
     fn given(&self) -> anyhow::Result<Given> {
         let own = Given {
             system: match &self.system_file {
-                Some(path) => Some(instructions(path.clone())?),
+                Some(path) => Some(instructions(path)?),
                 None => self.system.clone(),
             },
             reasoning: self.reasoning,
@@ -173,7 +173,7 @@ impl Args {
     /// before the chat takes the screen.
     fn loader(&self, settings: &Settings) -> anyhow::Result<tui::Loader> {
         if let Some(path) = self.replay.clone() {
-            let recording = Source::File(path);
+            let recording = Source::file(&path, Role::Recording);
             return Ok(Box::new(move |name, _| {
                 replay(name, &recording).map_err(|error| failed(&error))
             }));
@@ -191,7 +191,7 @@ impl Args {
     }
 }
 
-fn instructions(path: PathBuf) -> anyhow::Result<String> {
+fn instructions(path: &Path) -> anyhow::Result<String> {
     if path.as_os_str() == "-" {
         return Err(Failure::usage(
             "the instructions cannot be read from standard input, which is the keyboard here",
@@ -199,9 +199,7 @@ fn instructions(path: PathBuf) -> anyhow::Result<String> {
         )
         .into());
     }
-    Source::File(path)
-        .text()
-        .context("the instructions cannot be used")
+    Source::file(path, Role::Instructions).text()
 }
 
 /// Where conversations are. Nobody needs a place for them who does not save.

@@ -1,17 +1,23 @@
 //! Ctrl-C and SIGTERM: the first asks the run to stop and keep what it has, the second ends the process.
+//! One key press or one `timeout` may arrive twice, from the terminal and from a program in between.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::Exit;
 use crate::session::Cancel;
+
+/// Signals closer together than this are one: nobody presses a key twice as fast on purpose.
+const ONE_SIGNAL: Duration = Duration::from_millis(150);
 
 /// What the signal thread and the run share.
 #[derive(Debug, Default)]
 struct State {
     /// What to cancel; before there is anything to keep, a signal ends the process at once.
     armed: Option<Cancel>,
-    received: Option<Exit>,
+    /// The first signal and when it came.
+    received: Option<(Exit, Instant)>,
 }
 
 /// The signals of this process, from [`Interrupt::install`] on.
@@ -38,7 +44,7 @@ impl Interrupt {
                     } else {
                         Exit::Interrupted
                     };
-                    if !seen.signal(exit) {
+                    if !seen.signal(exit, Instant::now()) {
                         on_exit();
                         std::process::exit(exit.code().into());
                     }
@@ -60,20 +66,21 @@ impl Interrupt {
 
     /// The exit code owed to a signal that came.
     pub fn received(&self) -> Option<Exit> {
-        self.state().received
+        self.state().received.map(|(exit, _)| exit)
     }
 
     /// Takes a signal; `false` when the process is to end now.
     #[cfg_attr(not(unix), allow(dead_code))]
-    fn signal(&self, exit: Exit) -> bool {
+    fn signal(&self, exit: Exit, now: Instant) -> bool {
         let mut state = self.state();
-        match &state.armed {
-            Some(cancel) if state.received.is_none() => {
+        match (&state.armed, state.received) {
+            (Some(cancel), None) => {
                 cancel.cancel();
-                state.received = Some(exit);
+                state.received = Some((exit, now));
                 true
             }
-            _ => false,
+            (Some(_), Some((_, first))) => now.duration_since(first) < ONE_SIGNAL,
+            (None, _) => false,
         }
     }
 
@@ -90,16 +97,29 @@ mod tests {
     fn the_first_signal_cancels_and_the_second_ends_the_process() {
         let (interrupt, cancel) = (Interrupt::default(), Cancel::new());
         interrupt.arm(&cancel);
-        assert!(interrupt.signal(Exit::Terminated));
+        let first = Instant::now();
+        assert!(interrupt.signal(Exit::Terminated, first));
         assert!(cancel.is_cancelled());
-        assert!(!interrupt.signal(Exit::Interrupted));
+        assert!(!interrupt.signal(Exit::Interrupted, first + Duration::from_millis(200)));
         assert_eq!(interrupt.received(), Some(Exit::Terminated));
     }
 
     #[test]
     fn a_signal_before_there_is_anything_to_keep_ends_the_process() {
         let interrupt = Interrupt::default();
-        assert!(!interrupt.signal(Exit::Interrupted));
+        assert!(!interrupt.signal(Exit::Interrupted, Instant::now()));
         assert_eq!(interrupt.received(), None);
+    }
+
+    #[test]
+    fn a_signal_that_arrives_twice_is_one() {
+        let interrupt = Interrupt::default();
+        interrupt.arm(&Cancel::new());
+        let first = Instant::now();
+        for later in [0, 1, 100] {
+            let now = first + Duration::from_millis(later);
+            assert!(interrupt.signal(Exit::Interrupted, now), "{later} ms");
+        }
+        assert_eq!(interrupt.received(), Some(Exit::Interrupted));
     }
 }

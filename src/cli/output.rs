@@ -44,13 +44,17 @@ impl Answer {
         Self::new(Target::Stdout, Style::of_stdout())
     }
 
-    /// A file. It is opened at once, so that one which cannot be written is known before the model is
+    /// A file, or standard output for `-`. A file is opened at once, so that one which cannot be written is known before the model is
     /// loaded, and keeps its old content until the answer begins.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn file(path: &Path) -> anyhow::Result<Self> {
-        let created = !path.exists();
+        if path.as_os_str() == "-" {
+            return Ok(Self::stdout());
+        }
+        // A link that leads nowhere was there before, too.
+        let created = path.symlink_metadata().is_err();
         let file = OpenOptions::new()
             .write(true)
             .create(true)
@@ -229,6 +233,16 @@ mod tests {
         assert!(path.exists());
         drop(answer);
         assert!(!path.exists());
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_link_to_a_new_file_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let link = directory.path().join("link.txt");
+        std::os::unix::fs::symlink(directory.path().join("answer.txt"), &link).unwrap();
+        drop(Answer::file(&link).unwrap());
+        assert!(link.symlink_metadata().is_ok());
     }
 
     #[test]

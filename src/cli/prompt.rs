@@ -15,9 +15,52 @@ use super::error::Failure;
 /// More text than any context holds (131,072 tokens of at most 128 bytes).
 const MOST_BYTES: u64 = 16 << 20;
 
+/// What a text is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// What is asked.
+    Prompt,
+    /// The system prompt.
+    Instructions,
+    /// Function tools, as JSON.
+    Tools,
+    /// A prompt in token ids.
+    TokenIds,
+    /// A recorded answer.
+    Recording,
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Prompt => "the prompt",
+            Self::Instructions => "the system prompt",
+            Self::Tools => "the list of tools",
+            Self::TokenIds => "the list of token ids",
+            Self::Recording => "the recording",
+        }
+    }
+
+    /// How the text itself is given, where a file is named that is not there.
+    fn without_a_file(self) -> &'static str {
+        match self {
+            Self::Prompt => "--prompt takes a file; give the text itself as an argument",
+            Self::Instructions => "--system-file takes a file; give the text itself with --system",
+            Self::Tools | Self::TokenIds | Self::Recording => "",
+        }
+    }
+}
+
+/// A text that is still to be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    place: Place,
+    role: Role,
+}
+
 /// Where a text comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+enum Place {
     /// The text itself.
     Argument(String),
     /// `-`
@@ -27,37 +70,50 @@ pub enum Source {
 }
 
 impl Source {
+    /// The text itself.
+    pub fn argument(text: &str, role: Role) -> Self {
+        let place = Place::Argument(text.to_owned());
+        Self { place, role }
+    }
+
     /// A file, or standard input for `-`.
-    pub fn from_path(path: &Path) -> Self {
-        if path.as_os_str() == "-" {
-            Self::Stdin
+    pub fn file(path: &Path, role: Role) -> Self {
+        let place = if path.as_os_str() == "-" {
+            Place::Stdin
         } else {
-            Self::File(path.to_owned())
-        }
+            Place::File(path.to_owned())
+        };
+        Self { place, role }
+    }
+
+    /// What standard input is read for, if it is.
+    pub fn piped(&self) -> Option<&'static str> {
+        (self.place == Place::Stdin).then(|| self.role.name())
     }
 
     /// The prompt as the command line names it; standard input when it names none and something is
     /// piped in.
     pub fn of_prompt(argument: Option<&str>, path: Option<&Path>) -> anyhow::Result<Self> {
+        let stdin = Self::file(Path::new("-"), Role::Prompt);
         match (argument, path) {
-            (Some("-"), _) => Ok(Self::Stdin),
-            (Some(text), _) => Ok(Self::Argument(text.to_owned())),
-            (None, Some(path)) => Ok(Self::from_path(path)),
+            (Some("-"), _) => Ok(stdin),
+            (Some(text), _) => Ok(Self::argument(text, Role::Prompt)),
+            (None, Some(path)) => Ok(Self::file(path, Role::Prompt)),
             (None, None) if io::stdin().is_terminal() => Err(Failure::usage(
                 "there is no prompt",
                 "give the text as an argument, `--prompt FILE`, or `--prompt -` for standard input",
             )
             .into()),
-            (None, None) => Ok(Self::Stdin),
+            (None, None) => Ok(stdin),
         }
     }
 
     /// The text, by the rules of this module.
     pub fn text(&self) -> anyhow::Result<String> {
         let text = self.raw_text()?;
-        let text = match self {
-            Self::Argument(_) => text,
-            Self::Stdin | Self::File(_) => {
+        let text = match &self.place {
+            Place::Argument(_) => text,
+            Place::Stdin | Place::File(_) => {
                 let text = text.replace("\r\n", "\n");
                 text.strip_suffix('\n').map(str::to_owned).unwrap_or(text)
             }
@@ -70,9 +126,9 @@ impl Source {
 
     /// The text as it is, without a byte order mark.
     pub fn raw_text(&self) -> anyhow::Result<String> {
-        let text = match self {
-            Self::Argument(text) => text.clone(),
-            Self::Stdin | Self::File(_) => decode(&self.bytes()?, &self.to_string())?,
+        let text = match &self.place {
+            Place::Argument(text) => text.clone(),
+            Place::Stdin | Place::File(_) => decode(&self.bytes()?, &self.to_string())?,
         };
         if text.is_empty() {
             return Err(self.empty());
@@ -113,27 +169,48 @@ impl Source {
     }
 
     fn empty(&self) -> anyhow::Error {
-        let hint = match self {
-            Self::Argument(_) => "give some text",
-            Self::Stdin => "pipe some text in, or give it as an argument or with `--prompt FILE`",
-            Self::File(_) => "put some text into it",
+        let hint = match (&self.place, self.role) {
+            (Place::Argument(_), Role::Instructions) => "give some text, or leave --system out",
+            (Place::Argument(_), _) => "give some text",
+            (Place::Stdin, Role::Prompt) => {
+                "pipe some text in, or give it as an argument or with `--prompt FILE`"
+            }
+            (Place::Stdin, Role::Instructions) => "pipe some text in, or give it with --system",
+            (Place::Stdin, Role::Tools | Role::TokenIds | Role::Recording) => {
+                "pipe it in, or name a file"
+            }
+            (Place::File(_), Role::Prompt | Role::Instructions) => "put some text into it",
+            (Place::File(_), Role::Tools | Role::TokenIds | Role::Recording) => {
+                return self.empty_list();
+            }
         };
+        Failure::new(format!("{self} is empty"), hint).into()
+    }
+
+    fn empty_list(&self) -> anyhow::Error {
+        let hint = format!("it is to hold {}", self.role.name());
         Failure::new(format!("{self} is empty"), hint).into()
     }
 
     fn bytes(&self) -> anyhow::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        let read = match self {
-            Self::Argument(text) => return Ok(text.clone().into_bytes()),
-            Self::Stdin => io::stdin()
+        let read = match &self.place {
+            Place::Argument(text) => return Ok(text.clone().into_bytes()),
+            Place::Stdin => io::stdin()
                 .lock()
                 .take(MOST_BYTES + 1)
                 .read_to_end(&mut bytes),
-            Self::File(path) => {
+            Place::File(path) => {
                 File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
             }
         };
-        read.with_context(|| format!("cannot read {self}"))?;
+        match read {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let message = format!("cannot read {self}: {error}");
+                return Err(Failure::new(message, self.role.without_a_file()).into());
+            }
+            read => read.with_context(|| format!("cannot read {self}"))?,
+        };
         if bytes.len() as u64 > MOST_BYTES {
             return Err(Failure::new(
                 format!("{self} has more than {} MiB", MOST_BYTES >> 20),
@@ -147,10 +224,10 @@ impl Source {
 
 impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Argument(_) => f.write_str("the prompt"),
-            Self::Stdin => f.write_str("standard input"),
-            Self::File(path) => write!(f, "`{}`", path.display()),
+        match &self.place {
+            Place::Argument(_) => f.write_str(self.role.name()),
+            Place::Stdin => f.write_str("standard input"),
+            Place::File(path) => write!(f, "`{}`", path.display()),
         }
     }
 }
@@ -186,7 +263,7 @@ mod tests {
     fn file(bytes: &[u8]) -> (tempfile::NamedTempFile, Source) {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(bytes).unwrap();
-        let source = Source::from_path(file.path());
+        let source = Source::file(file.path(), Role::Prompt);
         (file, source)
     }
 
@@ -228,14 +305,15 @@ mod tests {
     fn raw_text_stays_as_it_is() {
         let (_file, source) = file(b"\xef\xbb\xbfa\r\n\n");
         assert_eq!(source.raw_text().unwrap(), "a\r\n\n");
-        assert_eq!(Source::Argument("a\r\n".into()).text().unwrap(), "a\r\n");
+        let argument = Source::argument("a\r\n", Role::Prompt);
+        assert_eq!(argument.text().unwrap(), "a\r\n");
     }
 
     #[test]
     fn refuses_a_file_without_end_and_one_that_is_not_there() {
         let huge = vec![b'a'; MOST_BYTES as usize + 1];
         assert_eq!(text(&huge), Err("`FILE` has more than 16 MiB".into()));
-        let missing = Source::from_path(Path::new("/nowhere/prompt.txt"));
+        let missing = Source::file(Path::new("/nowhere/prompt.txt"), Role::Prompt);
         let error = format!("{:#}", missing.text().unwrap_err());
         assert_eq!(
             error,
@@ -246,19 +324,19 @@ mod tests {
     #[test]
     fn token_ids_stand_between_commas_or_white_space() {
         let ids = |text: &str| {
-            let source = Source::Argument(text.to_owned());
+            let source = Source::argument(text, Role::TokenIds);
             source.token_ids().map_err(|error| error.to_string())
         };
         assert_eq!(ids("1, 2,3\n4\t5 ,, 6"), Ok(vec![1, 2, 3, 4, 5, 6]));
         assert_eq!(ids("[200006, 17360]\n"), Ok(vec![200_006, 17_360]));
         assert_eq!(
             ids("1 2 -3"),
-            Err("the prompt: entry 3 is `-3`, not a token id".into())
+            Err("the list of token ids: entry 3 is `-3`, not a token id".into())
         );
         assert_eq!(
             ids("4294967296"),
-            Err("the prompt: entry 1 is `4294967296`, not a token id".into())
+            Err("the list of token ids: entry 1 is `4294967296`, not a token id".into())
         );
-        assert_eq!(ids(" , \n"), Err("the prompt is empty".into()));
+        assert_eq!(ids(" , \n"), Err("the list of token ids is empty".into()));
     }
 }

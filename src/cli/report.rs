@@ -64,19 +64,27 @@ impl Figures {
             .map(|peak| format!(", peak memory {}", decimal_bytes(peak)))
             .unwrap_or_default();
         format!(
-            "prompt   {} tokens: {} reused, {read}\n\
-             output   {} tokens{} ({})\n\
+            "prompt   {}: {} reused, {read}\n\
+             output   {}{} ({})\n\
              time     load {:.2} s{first}{peak}\n\
              run      seed {}, {}\n",
-            stats.prompt_tokens,
+            count(stats.prompt_tokens),
             stats.cached_tokens,
-            stats.generated_tokens,
+            count(stats.generated_tokens),
             rate(stats.decode_tokens_per_second()),
             self.finish.name(),
             self.load.as_secs_f64(),
             stats.seed,
             self.device,
         )
+    }
+}
+
+/// `1 token`, `2 tokens`.
+pub fn count(tokens: usize) -> String {
+    match tokens {
+        1 => "1 token".to_owned(),
+        _ => format!("{tokens} tokens"),
     }
 }
 

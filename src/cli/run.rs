@@ -12,8 +12,8 @@ use super::error::Failure;
 use super::interrupt::Interrupt;
 use super::model;
 use super::output::Answer;
-use super::prompt::Source;
-use super::report::{Figures, Report};
+use super::prompt::{Role, Source};
+use super::report::{Figures, Report, count};
 use crate::session::memory::{Machine, Plan};
 use crate::session::{self, Cancel, ChatSession, Finish, Model, Setup, Stats, Turn, TurnOptions};
 use crate::settings::Settings;
@@ -113,17 +113,24 @@ fn leave(screen: &Screen, answer: &Answer) -> impl Fn() + Send + 'static {
 
 fn prompt(args: &args::Run, settings: &Settings) -> anyhow::Result<Prompt> {
     if let Some(path) = &args.prompt_ids {
-        return Ok(Prompt::Ids(Source::from_path(path).token_ids()?));
+        return Ok(Prompt::Ids(Source::file(path, Role::TokenIds).token_ids()?));
     }
     let source = Source::of_prompt(args.prompt.as_deref(), args.prompt_file.as_deref())?;
     let system = match (&args.system, &args.system_file) {
-        (Some(text), _) => Some(Source::Argument(text.clone())),
-        (None, Some(path)) => Some(Source::from_path(path)),
+        (Some(text), _) => Some(Source::argument(text, Role::Instructions)),
+        (None, Some(path)) => Some(Source::file(path, Role::Instructions)),
         (None, None) => None,
     };
-    if system == Some(Source::Stdin) && source == Source::Stdin {
+    let tools_file = args.tools.as_deref();
+    let tools_file = tools_file.map(|path| Source::file(path, Role::Tools));
+    let piped: Vec<&str> = [Some(&source), system.as_ref(), tools_file.as_ref()]
+        .into_iter()
+        .flatten()
+        .filter_map(Source::piped)
+        .collect();
+    if let [first, second, ..] = piped[..] {
         return Err(Failure::usage(
-            "prompt and instructions cannot both be read from standard input",
+            format!("{first} and {second} cannot both be read from standard input"),
             "give one of them as a file or as text",
         )
         .into());
@@ -138,11 +145,11 @@ fn prompt(args: &args::Run, settings: &Settings) -> anyhow::Result<Prompt> {
         date: Some(date.to_string()),
         reasoning: settings.reasoning,
         instructions: match system {
-            Some(source) => Some(source.text().context("the instructions cannot be used")?),
+            Some(source) => Some(source.text()?),
             None => settings.system.clone(),
         },
-        tools: match &args.tools {
-            Some(path) => tools(&Source::from_path(path))?,
+        tools: match &tools_file {
+            Some(source) => tools(source)?,
             None => Vec::new(),
         },
     };
@@ -226,7 +233,10 @@ impl Job<'_> {
                 "shorten it: this model allows no more".to_owned()
             };
             return Err(Failure::new(
-                format!("the prompt has {prompt} tokens and the context holds {context}"),
+                format!(
+                    "the prompt has {} and the context holds {context}",
+                    count(prompt)
+                ),
                 hint,
             )
             .into());
@@ -285,23 +295,26 @@ fn unanswered(turn: &Turn, context: usize) -> Option<Failure> {
     if !turn.is_unanswered() {
         return None;
     }
-    let made = turn.token_ids.len();
+    let tokens = turn.token_ids.len();
+    let made = count(tokens);
     let message = match turn.finish {
-        Finish::Context if made == 0 => {
+        Finish::Context if tokens == 0 => {
             format!(
-                "the prompt fills the context of {context} tokens, there is no room for an answer"
+                "the prompt fills the context of {}, there is no room for an answer",
+                count(context)
             )
         }
         Finish::Context => {
             format!(
-                "stopped while thinking ({made} tokens): the context of {context} tokens is full"
+                "stopped while thinking ({made}): the context of {} is full",
+                count(context)
             )
         }
         Finish::Length => {
-            format!("stopped while thinking ({made} tokens): --max-tokens is reached")
+            format!("stopped while thinking ({made}): --max-tokens is reached")
         }
         Finish::Stop | Finish::ToolCall | Finish::Cancelled => {
-            format!("the model ended without an answer ({made} tokens)")
+            format!("the model ended without an answer ({made})")
         }
     };
     Some(Failure::no_answer(message, again))

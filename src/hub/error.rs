@@ -149,8 +149,8 @@ pub enum Error {
     #[error("another program is fetching `{file}`; wait for it to end")]
     Locked { file: String },
 
-    #[error("`{path}`: {source}", path = path.display())]
-    Io { path: PathBuf, source: io::Error },
+    #[error("`{path}`: {reason}", path = path.display())]
+    Io { path: PathBuf, reason: io::Error },
 
     #[error(
         "the download was stopped; what has arrived is kept, and the same command goes on from there"
@@ -159,10 +159,10 @@ pub enum Error {
 }
 
 impl Error {
-    pub(super) fn io(path: &Path, source: io::Error) -> Self {
+    pub(super) fn io(path: &Path, reason: io::Error) -> Self {
         Self::Io {
             path: path.to_owned(),
-            source,
+            reason,
         }
     }
 
@@ -198,6 +198,12 @@ pub fn decimal_bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_is_said_once() {
+        let error = anyhow::Error::new(Error::io(Path::new("/x"), io::Error::other("it broke")));
+        assert_eq!(format!("{error:#}"), "`/x`: it broke");
+    }
 
     #[test]
     fn bytes_are_shown_with_one_decimal_in_powers_of_a_thousand() {

@@ -83,6 +83,12 @@ fn parse(
     if looks_like_a_path(text) || exists(Path::new(text)) {
         return Ok(ModelRef::Directory(PathBuf::from(text)));
     }
+    if text.contains("://") {
+        return refuse("it is an address; leave out what stands before `owner/name`");
+    }
+    if let Some(name) = official_name(text) {
+        return refuse(&format!("the official model is called `{name}` here"));
+    }
     let (id, revision) = match text.split_once('@') {
         Some((id, revision)) => (id, Some(revision)),
         None => (text, None),
@@ -94,6 +100,17 @@ fn parse(
         id: id.to_owned(),
         revision: revision.map(str::to_owned),
     })
+}
+
+/// The name of the model that is meant by what other programs call it: `gpt-oss:20b`, `gpt-oss-120b`, `20B`.
+fn official_name(text: &str) -> Option<&'static str> {
+    let text = text.to_ascii_lowercase();
+    let names = ["120b", "20b", "tiny"];
+    let meant = |name: &&&str| {
+        let rest = text.strip_suffix(**name);
+        rest.is_some_and(|rest| ["", "gpt-oss-", "gpt-oss:", "gpt-oss"].contains(&rest))
+    };
+    names.iter().find(meant).copied()
 }
 
 fn looks_like_a_path(text: &str) -> bool {
@@ -235,9 +252,16 @@ mod tests {
                 "70b",
                 "no such directory, and a name on the hub has an owner",
             ),
+            ("gpt-oss-20b", "the official model is called `20b` here"),
+            ("gpt-oss:120b", "the official model is called `120b` here"),
+            ("20B", "the official model is called `20b` here"),
             (
-                "gpt-oss-20b",
+                "my-120b",
                 "no such directory, and a name on the hub has an owner",
+            ),
+            (
+                "https://huggingface.co/openai/gpt-oss-20b",
+                "it is an address; leave out what stands before `owner/name`",
             ),
             (
                 "a/b/c",

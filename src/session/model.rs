@@ -21,24 +21,39 @@ impl Model {
     /// Loads `checkpoint` onto the device.
     ///
     /// # Errors
-    /// [`Error::NoTokenizer`] and [`Error::Tokenizer`] for the vocabulary, [`Error::Engine`] for the rest.
+    /// [`Error::NoTokenizer`], [`Error::Tokenizer`] and [`Error::OtherTokenizer`] for the vocabulary, [`Error::Engine`] for the rest.
     pub fn load(checkpoint: &Checkpoint, options: &LoadOptions) -> Result<Self, Error> {
         let started = Instant::now();
-        let Some(json) = checkpoint.tokenizer_json.as_deref() else {
+        let Some(file) = &checkpoint.tokenizer else {
             return Err(Error::NoTokenizer {
                 checkpoint: checkpoint.source.clone(),
             });
         };
         // The real vocabulary takes a second to read: it goes on beside the weights.
         let (tokenizer, model) = std::thread::scope(|scope| {
-            let tokenizer = scope.spawn(|| Tokenizer::from_json(json, &checkpoint.source));
+            let name = file.path.display().to_string();
+            let tokenizer = scope.spawn(move || Tokenizer::from_json(&file.json, &name));
             let model = engine::load(checkpoint, options);
             let tokenizer = tokenizer
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             (tokenizer, model)
         });
-        let mut loaded = Self::new(model?, Arc::new(tokenizer?), &checkpoint.eos_token_ids);
+        let (model, tokenizer) = (model?, tokenizer?);
+        let vocab_size = model.vocab_size();
+        if let Some(id) = tokenizer
+            .special()
+            .ids()
+            .find(|id| *id as usize >= vocab_size)
+        {
+            return Err(Error::OtherTokenizer {
+                file: file.path.clone(),
+                token: tokenizer.decode(&[id]),
+                id,
+                vocab_size,
+            });
+        }
+        let mut loaded = Self::new(model, Arc::new(tokenizer), &checkpoint.eos_token_ids);
         loaded.load_time = started.elapsed();
         Ok(loaded)
     }

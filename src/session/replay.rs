@@ -31,12 +31,15 @@ impl Model {
     /// # Errors
     /// [`Error::Recording`] with the line that is wrong; [`Error::NoTokenizer`] and [`Error::Tokenizer`].
     pub fn replay(recording: &str, checkpoint: &Checkpoint) -> Result<Self, Error> {
-        let Some(json) = checkpoint.tokenizer_json.as_deref() else {
+        let Some(file) = &checkpoint.tokenizer else {
             return Err(Error::NoTokenizer {
                 checkpoint: checkpoint.source.clone(),
             });
         };
-        let tokenizer = Arc::new(Tokenizer::from_json(json, &checkpoint.source)?);
+        let tokenizer = Arc::new(Tokenizer::from_json(
+            &file.json,
+            &file.path.display().to_string(),
+        )?);
         let vocab_size = checkpoint.config.vocab_size;
         let tokens = parse(recording, vocab_size)?;
         let model = Replay {
@@ -129,8 +132,8 @@ mod tests {
     use crate::session::{ChatSession, Finish, Kind, Setup, TurnOptions};
 
     fn recording(text: &str) -> String {
-        let json = Checkpoint::tiny().tokenizer_json.unwrap();
-        let tokenizer = Tokenizer::from_json(&json, "tiny").unwrap();
+        let file = Checkpoint::tiny().tokenizer.unwrap();
+        let tokenizer = Tokenizer::from_json(&file.json, "tiny").unwrap();
         let special = tokenizer.special();
         let mut ids = vec![special.channel];
         ids.extend(tokenizer.encode("final"));

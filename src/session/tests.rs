@@ -7,7 +7,7 @@ use crate::engine::LanguageModel;
 use crate::tokenizer::Tokenizer;
 
 static TOKENIZER: LazyLock<Arc<Tokenizer>> = LazyLock::new(|| {
-    let json = Checkpoint::tiny().tokenizer_json.unwrap();
+    let json = Checkpoint::tiny().tokenizer.unwrap().json;
     Arc::new(Tokenizer::from_json(&json, "tiny").unwrap())
 });
 
@@ -401,7 +401,7 @@ fn the_level_stands_once_in_the_system_message_and_instructions_in_the_developer
 #[test]
 fn a_checkpoint_without_vocabulary_is_refused() {
     let mut checkpoint = Checkpoint::tiny();
-    checkpoint.tokenizer_json = None;
+    checkpoint.tokenizer = None;
     let options = LoadOptions {
         kv_type: KvType::Bf16,
         context: None,
@@ -411,5 +411,38 @@ fn a_checkpoint_without_vocabulary_is_refused() {
     assert_eq!(
         error.to_string(),
         "`tiny (built in)` has no tokenizer.json, expected one beside the weights"
+    );
+}
+
+#[test]
+fn a_vocabulary_of_another_model_is_refused_by_its_file() {
+    let mut checkpoint = Checkpoint::tiny();
+    let file = checkpoint.tokenizer.as_mut().unwrap();
+    let mut json: serde_json::Value = serde_json::from_slice(&file.json).unwrap();
+    // A larger vocabulary: every control token comes 100 ids later.
+    for id in 2880..2980 {
+        json["model"]["vocab"][format!("word-{id}")] = id.into();
+    }
+    for token in json["added_tokens"].as_array_mut().unwrap() {
+        token["id"] = (token["id"].as_u64().unwrap() + 100).into();
+    }
+    file.json = json.to_string().into_bytes().into();
+    let options = LoadOptions {
+        kv_type: KvType::Bf16,
+        context: None,
+        threads: Some(1),
+    };
+    let error = Model::load(&checkpoint, &options).err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "`tiny (built in)/tokenizer.json` gives `<|start|>` the id 2988 and the weights know ids below 2944; get \
+         both from the same checkpoint"
+    );
+    checkpoint.tokenizer.as_mut().unwrap().json = (*b"{").into();
+    let error = Model::load(&checkpoint, &options).err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "`tiny (built in)/tokenizer.json` is not a tokenizer.json (EOF while parsing an object at line 1 \
+         column 1); fetch the model's own file again"
     );
 }

@@ -69,16 +69,16 @@ fn an_id_without_a_string_has_no_bytes() {
 #[test]
 fn an_id_in_a_gap_has_no_bytes() {
     let tokenizer = edited(|json| {
-        let mut token = json["added_tokens"][0].clone();
-        token["id"] = json!(5000);
-        token["content"] = json!("<|far|>");
-        json["added_tokens"].as_array_mut().unwrap().push(token);
+        json["model"]["vocab"]["xyzzy"] = json!(5000);
+        for (id, token) in (2881..).zip(json["added_tokens"].as_array_mut().unwrap()) {
+            token["id"] = json!(id);
+        }
     })
     .unwrap();
-    // The library numbers an added token itself when its id is not the next one.
-    let far = (0..6000).find(|&id| tokenizer.token_bytes(id) == Some(b"<|far|>"));
-    assert!(far.is_some());
-    assert_eq!(tokenizer.token_bytes(far.unwrap() + 1), None);
+    assert_eq!(tokenizer.token_bytes(5000), Some(&b"xyzzy"[..]));
+    for id in [2880, 2902, 4999, 5001] {
+        assert_eq!(tokenizer.token_bytes(id), None, "{id}");
+    }
 }
 
 #[test]
@@ -176,6 +176,141 @@ fn refuses_an_id_that_no_table_should_hold() {
     let error = edited(|json| json["model"]["vocab"]["wild"] = json!(4_000_000_000_u32));
     assert_eq!(
         error.unwrap_err().to_string(),
-        "`edited.json` gives the token `wild` the id 4000000000; ids up to 16777215 are expected"
+        "`edited.json` gives the token `wild` the id 4000000000; ids up to 1048575 are expected"
     );
+}
+
+#[test]
+fn refuses_added_tokens_that_the_library_would_renumber() {
+    let error = edited(|json| json["added_tokens"][8]["id"] = json!(5000));
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "`edited.json` gives the added token `<|start|>` the id 5000, where only 2888 can follow; \
+         fetch the model's own file again"
+    );
+}
+
+#[test]
+fn refuses_words_that_share_an_id() {
+    let error = edited(|json| json["model"]["vocab"]["xyzzy"] = json!(64));
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "`edited.json` gives the id 64 to both `a` and `xyzzy`; fetch the model's own file again"
+    );
+}
+
+#[test]
+fn refuses_words_that_would_be_read_as_a_control_token() {
+    // The library takes the file, and the text `xyzzy` is `<|start|>`.
+    let error = edited(|json| {
+        json["model"]["vocab"]["xyzzy"] = json!(2889);
+        for (id, token) in (2881..).zip(json["added_tokens"].as_array_mut().unwrap()) {
+            token["id"] = json!(id);
+        }
+    });
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "`edited.json` gives the id 2889 to both `<|start|>` and `xyzzy`; \
+         fetch the model's own file again"
+    );
+    // A word of the vocabulary is reached by text, also where its name is a control token's.
+    let error = edited(|json| json["model"]["vocab"]["<|start|>"] = json!(2880));
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "`edited.json` gives the id 2880 to both `<|start|>` and `<|start|>`; \
+         fetch the model's own file again"
+    );
+}
+
+#[test]
+fn refuses_what_would_change_text() {
+    let splits = |behavior| json!({"type": "Split", "pattern": {"String": " "}, "behavior": behavior, "invert": false});
+    let bytes = |prefix| json!({"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": true, "use_regex": true});
+    let sequence = |steps: &[Value]| json!({"type": "Sequence", "pretokenizers": steps});
+    let no_bytes = "a pre-tokenizer that does not split text into bytes alone";
+    for (part, field, value, found) in [
+        (
+            "",
+            "normalizer",
+            json!({"type": "Lowercase"}),
+            "a normalizer (Lowercase), which changes text",
+        ),
+        ("", "pre_tokenizer", Value::Null, no_bytes),
+        ("", "pre_tokenizer", bytes(true), no_bytes),
+        ("", "pre_tokenizer", splits("Isolated"), no_bytes),
+        (
+            "",
+            "pre_tokenizer",
+            sequence(&[splits("Removed"), bytes(false)]),
+            no_bytes,
+        ),
+        (
+            "",
+            "pre_tokenizer",
+            sequence(&[bytes(false), splits("Isolated")]),
+            no_bytes,
+        ),
+        ("model", "dropout", json!(0.5), "a model with `dropout`"),
+        (
+            "model",
+            "end_of_word_suffix",
+            json!("</w>"),
+            "a model with `end_of_word_suffix`",
+        ),
+        // The library panics where a merge is shorter than the prefix.
+        (
+            "model",
+            "continuing_subword_prefix",
+            json!("##"),
+            "a model with `continuing_subword_prefix`",
+        ),
+    ] {
+        let error = edited(|json| match part {
+            "" => json[field] = value,
+            part => json[part][field] = value,
+        });
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            format!(
+                "`edited.json`: expected a byte-level BPE tokenizer as gpt-oss has, found {found}"
+            )
+        );
+    }
+    let error = edited(|json| json["added_tokens"][0]["rstrip"] = json!(true));
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "`edited.json`: expected a byte-level BPE tokenizer as gpt-oss has, \
+         found the token `<|startoftext|>`, which takes white space away"
+    );
+}
+
+#[test]
+fn takes_pre_tokenizers_that_keep_all_text() {
+    let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
+    let tokenizer = edited(|json| json["pre_tokenizer"] = bytes).unwrap();
+    let text = " It's  one\n\ntwo 日本 ";
+    assert_eq!(tokenizer.decode(&tokenizer.encode(text)), text);
+}
+
+#[test]
+fn long_text_has_the_tokens_of_the_whole() {
+    let tokenizer = tiny();
+    // Places where a word may not end, over and over: before slashes, inside runs of white space.
+    let unit = "Hello,\n/ world!  It's  \n\n 日本語\t 12345 ÉCOLE'S...\r\n//x\u{a0} y\n";
+    let text = unit.repeat(3 * super::PIECE / unit.len());
+    assert!(super::pieces(&text).count() > 2);
+    let whole = tokenizer.bpe.encode_fast(text.as_str(), false).unwrap();
+    assert_eq!(tokenizer.encode(&text), whole.get_ids());
+}
+
+#[test]
+fn a_word_of_millions_of_characters_is_encoded() {
+    let tokenizer = tiny();
+    for (run, end) in [(" ", "a"), ("A", ""), ("\u{301}", "")] {
+        let text = format!("{}{end}", run.repeat(11_000_000 / run.len()));
+        assert!(
+            tokenizer.decode(&tokenizer.encode(&text)) == text,
+            "{run:?}"
+        );
+    }
 }

@@ -368,6 +368,28 @@ fn the_history_may_be_kept_in_either_type() {
 }
 
 #[test]
+fn one_token_is_not_tokens() {
+    let program = Program::new();
+    assert_transcript!(program.run(&["--raw", "--context", "1", "a"]), @"
+    exit code: 0
+    ----- stdout -----
+    ,----- stderr -----
+    prompt   1 token: 0 reused, 1 read at [rate] tok/s
+    output   1 token (context)
+    time     load [time] s, first token after [time] s, peak memory [size]
+    run      seed [seed], cpu ([kernels])
+    ");
+    assert_transcript!(program.run(&["-q", "-n", "1", "Hello!"]), @"
+    exit code: 3
+    ----- stdout -----
+    ----- stderr -----
+    error: stopped while thinking (1 token): --max-tokens is reached
+
+    hint: raise --max-tokens, or think less with --reasoning low
+    ");
+}
+
+#[test]
 fn a_loop_is_warned_about() {
     let program = Program::new();
     let mut command = program.run(&["--raw", "-n", "300", "--output", "out.txt", "a a a a"]);

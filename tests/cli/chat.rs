@@ -85,7 +85,7 @@ mod keys {
 }
 
 static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| {
-    let json = Checkpoint::tiny().tokenizer_json.unwrap();
+    let json = Checkpoint::tiny().tokenizer.unwrap().json;
     Tokenizer::from_json(&json, "tiny").unwrap()
 });
 

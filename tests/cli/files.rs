@@ -108,6 +108,8 @@ fn refuses_a_file_without_text() {
     ----- stdout -----
     ----- stderr -----
     error: cannot read `missing.txt`: No such file or directory (os error 2)
+
+    hint: --prompt takes a file; give the text itself as an argument
     ");
     assert_transcript!(program.run(&["--prompt", "."]), @"
     exit code: 1
@@ -151,11 +153,61 @@ fn instructions_come_from_a_file_too() {
         exit code: 2
         ----- stdout -----
         ----- stderr -----
-        error: prompt and instructions cannot both be read from standard input
+        error: the prompt and the system prompt cannot both be read from standard input
 
         hint: give one of them as a file or as text
         "
     );
+}
+
+#[test]
+fn instructions_that_are_none_are_named_as_such() {
+    let program = Program::new();
+    assert_transcript!(program.run(&["--system", "", "Hello!"]), @"
+    exit code: 1
+    ----- stdout -----
+    ----- stderr -----
+    error: the system prompt is empty
+
+    hint: give some text, or leave --system out
+    ");
+    assert_transcript!(program.run(&["--system-file", "Be brief.", "Hello!"]), @"
+    exit code: 1
+    ----- stdout -----
+    ----- stderr -----
+    error: cannot read `Be brief.`: No such file or directory (os error 2)
+
+    hint: --system-file takes a file; give the text itself with --system
+    ");
+    assert_transcript!(program.run(&["--system-file", "-", "Hello!"]), @"
+    exit code: 1
+    ----- stdout -----
+    ----- stderr -----
+    error: standard input is empty
+
+    hint: pipe some text in, or give it with --system
+    ");
+}
+
+#[test]
+fn standard_input_is_read_for_one_thing() {
+    let program = Program::new();
+    assert_transcript!(program.run(&["--tools", "-"]).write_stdin("[]"), @"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: the prompt and the list of tools cannot both be read from standard input
+
+    hint: give one of them as a file or as text
+    ");
+    assert_transcript!(program.run(&["--raw", "--prompt-ids", "-"]).write_stdin("[]"), @"
+    exit code: 1
+    ----- stdout -----
+    ----- stderr -----
+    error: standard input is empty
+
+    hint: pipe it in, or name a file
+    ");
 }
 
 #[test]
@@ -218,6 +270,17 @@ fn the_answer_can_go_to_a_file() {
         .unwrap();
     assert_eq!((output.stdout, output.stderr), (Vec::new(), Vec::new()));
     assert_eq!(program.read("answer.txt"), ANSWER);
+}
+
+#[test]
+fn a_dash_is_standard_output() {
+    let program = Program::new();
+    let output = program
+        .run(&["-q", "-r", "low", "--output", "-", QUESTION])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), ANSWER);
+    assert!(!program.home.path().join("-").exists());
 }
 
 #[test]

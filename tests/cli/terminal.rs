@@ -93,6 +93,8 @@ fn ctrl_c_stops_the_reading_of_a_prompt() {
     let file = program.file("long.txt", LONG.repeat(8000));
     let mut terminal = start(&program, &["--prompt", file], &[]);
     terminal.wait_for_text("reading the prompt");
+    // A speed and a time left as soon as there are any.
+    terminal.wait_for_text(" tok/s, ");
     terminal.send("\x03");
     assert_eq!(terminal.wait(), 130);
     let contents = terminal.contents();
@@ -112,6 +114,18 @@ fn a_terminated_run_keeps_what_was_made() {
         "{}",
         terminal.contents()
     );
+}
+
+#[test]
+fn a_ctrl_c_that_a_program_in_between_sends_again_is_one() {
+    let program = Program::new();
+    let mut terminal = start(&program, &ENDLESS, &[]);
+    terminal.wait_for_text(", , , , ");
+    terminal.send("\x03");
+    let _ = kill(Pid::from_raw(terminal.process_id()), Signal::SIGINT);
+    assert_eq!(terminal.wait(), 130);
+    let contents = terminal.contents();
+    assert!(contents.contains("(cancelled)"), "{contents}");
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn refuses_levels_that_do_not_exist() {
 }
 
 #[test]
-fn refuses_sampling_values_outside_their_range() {
+fn refuses_numbers_outside_their_range() {
     let refusals: Vec<String> = [
         ["--temperature", "-1"],
         ["--temperature", "nan"],
@@ -62,6 +62,13 @@ fn refuses_sampling_values_outside_their_range() {
         ["--top-k", "-1"],
         ["--max-tokens", "0"],
         ["--seed", "-1"],
+        ["--seed", "18446744073709551616"],
+        ["--max-tokens", "99999999999999999999"],
+        ["--context", "-1"],
+        ["--threads", "-1"],
+        ["--threads", "1000000"],
+        ["--top-p", "high"],
+        ["--temperature", ""],
     ]
     .iter()
     .map(|args| {
@@ -78,6 +85,13 @@ fn refuses_sampling_values_outside_their_range() {
     error: invalid value '-1' for '--top-k <K>': expected a whole number from 0 on
     error: invalid value '0' for '--max-tokens <N>': expected a whole number from 1 on
     error: invalid value '-1' for '--seed <N>': expected a whole number from 0 on
+    error: invalid value '18446744073709551616' for '--seed <N>': expected a whole number up to 18446744073709551615
+    error: invalid value '99999999999999999999' for '--max-tokens <N>': expected a whole number up to 18446744073709551615
+    error: invalid value '-1' for '--context <TOKENS>': expected a whole number from 1 on
+    error: invalid value '-1' for '--threads <N>': expected a whole number from 1 to 4096
+    error: invalid value '1000000' for '--threads <N>': expected a whole number from 1 to 4096
+    error: invalid value 'high' for '--top-p <P>': expected a number
+    error: invalid value '' for '--temperature <T>': expected a number
     ");
 }
 
@@ -90,7 +104,7 @@ fn refuses_what_cannot_be_run_on() {
     For more information, try '--help'.
     ");
     insta::assert_snapshot!(refused(&["--threads", "0", "Hello!"]), @"
-    error: invalid value '0' for '--threads <N>': expected a whole number from 1 on
+    error: invalid value '0' for '--threads <N>': expected a whole number from 1 to 4096
 
     For more information, try '--help'.
     ");
@@ -229,7 +243,7 @@ fn help_is_short_and_complete() {
           --show-thinking  Show the thinking on standard error [default: when it is a terminal]
           --hide-thinking  Do not show the thinking
           --json           Print one JSON object at the end instead of streaming text
-      -o, --output <FILE>  Write the answer to FILE instead of standard output
+      -o, --output <FILE>  Write the answer to FILE, `-` for standard output
       -q, --quiet          Nothing on standard error but errors
 
     Machine:

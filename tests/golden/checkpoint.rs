@@ -172,15 +172,17 @@ fn the_built_in_model_is_the_directory_it_was_made_from() {
     assert_eq!(tiny.eos_token_ids, [2884, 2881, 2894]);
     assert_eq!(opened.eos_token_ids, tiny.eos_token_ids);
     let text = fs::read(directory.join("tokenizer.json")).unwrap();
-    assert_eq!(tiny.tokenizer_json.as_deref(), Some(&text[..]));
-    assert_eq!(opened.tokenizer_json, tiny.tokenizer_json);
+    let json =
+        |checkpoint: &Checkpoint| checkpoint.tokenizer.as_ref().map(|file| file.json.clone());
+    assert_eq!(json(&tiny).as_deref(), Some(&text[..]));
+    assert_eq!(json(&opened), json(&tiny));
 }
 
 #[test]
 fn original_takes_its_end_and_tokenizer_from_the_files_beside_it_only() {
     let original = fixture("tiny-original");
     assert_eq!(original.eos_token_ids, Vec::<u32>::new());
-    assert_eq!(original.tokenizer_json, None);
+    assert_eq!(original.tokenizer, None);
 }
 
 #[test]

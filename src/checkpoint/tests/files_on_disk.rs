@@ -62,7 +62,9 @@ fn falls_back_to_original_with_the_tokenizer_beside_it() {
     for path in [directory.path(), &original] {
         let checkpoint = Checkpoint::open(path).unwrap();
         assert_eq!(checkpoint.source, original.display().to_string());
-        assert_eq!(checkpoint.tokenizer_json.as_deref(), Some(&b"words"[..]));
+        let tokenizer = checkpoint.tokenizer.unwrap();
+        assert_eq!(&*tokenizer.json, b"words");
+        assert_eq!(tokenizer.path, directory.path().join("tokenizer.json"));
         assert_eq!(checkpoint.eos_token_ids, [5]);
     }
 
@@ -298,5 +300,26 @@ fn the_published_sizes_add_up_to_the_published_bytes() {
         assert_eq!(summary.expert_bytes, (layers * experts * expert) as u64);
         let unread = layers * (experts - 4) * expert + (201_088 - 1) * 2880 * 2;
         assert_eq!(summary.decode_bytes, bytes - unread as u64);
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_link_that_leads_nowhere_is_named() {
+    let directory = directory();
+    Micro::hugging_face().write(directory.path());
+    for name in ["config.json", "model.safetensors"] {
+        let path = directory.path().join(name);
+        let kept = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/nowhere", &path).unwrap();
+        assert_eq!(
+            fault(&directory),
+            format!(
+                "`DIR/{name}` is neither a file nor a link to one that is there; put the file itself in its place"
+            )
+        );
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, kept).unwrap();
     }
 }

@@ -1,11 +1,12 @@
 //! Standard error: thinking, progress, warnings and figures.
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use crate::cli::progress;
 use crate::cli::report::Figures;
@@ -64,16 +65,16 @@ impl Screen {
 
     /// The prompt of `total` tokens begins to be read.
     pub fn begin_prompt(&mut self, total: usize) {
-        let style = ProgressStyle::with_template(
-            "{spinner} reading the prompt {bar:20} {pos}/{len} tokens {per_sec} {eta}",
-        )
-        .expect("the template is well formed");
-        self.show(ProgressBar::new(total as u64).with_style(style));
+        self.show(ProgressBar::new(total as u64).with_style(reading("")));
     }
 
     /// `done` tokens of the prompt are read.
     pub fn prompt(&self, done: usize) {
         if let Some(bar) = &self.bar {
+            // Before the first piece is read there is no speed, and so no time left, to show.
+            if done > 0 && bar.position() == 0 {
+                bar.set_style(reading(" {rate}, {eta} left"));
+            }
             bar.set_position(done as u64);
         }
     }
@@ -156,6 +157,21 @@ impl Screen {
             .write_all(text.as_bytes())
             .and_then(|()| stderr.flush());
     }
+}
+
+/// The bar of a prompt that is being read, with what is known beyond the count.
+fn reading(more: &str) -> ProgressStyle {
+    ProgressStyle::with_template(&format!(
+        "{{spinner}} reading the prompt {{bar:20}} {{pos}}/{{len}} tokens{more}"
+    ))
+    .expect("the template is well formed")
+    .with_key(
+        "rate",
+        |state: &ProgressState, text: &mut dyn fmt::Write| {
+            // A text in memory takes everything.
+            let _ = write!(text, "{:.0} tok/s", state.per_sec());
+        },
+    )
 }
 
 /// Between two frames of a spinner.

@@ -2,17 +2,11 @@
 
 #![no_main]
 
-#[allow(dead_code, unused_imports)]
-#[path = "../../src"]
-mod gptoss {
-    pub mod checkpoint;
-}
-
 use gptoss::checkpoint::Checkpoint;
 use libfuzzer_sys::fuzz_target;
 
 /// What the seeds are for.
-const CONFIG: &[u8] = include_bytes!("config.json");
+const CONFIG: &[u8] = include_bytes!("../config.json");
 
 fuzz_target!(|input: &[u8]| {
     let cut = input.iter().position(|&byte| byte == 0).unwrap_or(input.len());
