@@ -213,7 +213,7 @@ pub(super) fn line(app: &App, columns: u16) -> Line<'static> {
     }
     if let Some(figures) = &app.figures {
         if let Some(speed) = figures.prefill {
-            pieces.push((3, plain(format!("prefill {}/s", rate(speed)))));
+            pieces.push((4, plain(format!("prefill {}/s", rate(speed)))));
         }
         if let Some(speed) = figures.decode {
             pieces.push((5, plain(format!("decode {}/s", rate(speed)))));
@@ -222,7 +222,7 @@ pub(super) fn line(app: &App, columns: u16) -> Line<'static> {
             pieces.push((3, plain(format!("first {}", seconds(first)))));
         }
         if figures.reused > 0 {
-            pieces.push((5, plain(format!("reused {}", count(figures.reused)))));
+            pieces.push((3, plain(format!("reused {}", count(figures.reused)))));
         }
     }
     fit(pieces, " · ", usize::from(columns))

@@ -48,6 +48,7 @@ fn an_answer_streams_and_the_thinking_folds_when_it_begins() {
 fn the_built_in_model_answers() {
     let program = Program::new();
     let mut terminal = start(&program, &[]);
+    terminal.resize(120, 24);
     say(&mut terminal, "Hello!");
     terminal.wait_for_text("Hello! How can I help you today?");
     idle(&mut terminal);
