@@ -261,7 +261,10 @@ mod tests {
                     Some(format!("{message}: {}", hint.unwrap_or_default()))
                 }
                 WorkerEvent::Finished { turn, outcome } => Some(match outcome {
-                    Ok(Outcome { finish, .. }) if finish == Finish::Stop => format!("{turn} ended"),
+                    Ok(Outcome {
+                        finish: Finish::Stop,
+                        ..
+                    }) => format!("{turn} ended"),
                     Ok(outcome) => format!("{turn} ended with {:?}", outcome.finish),
                     Err(error) => format!("{turn} failed: {error}"),
                 }),
