@@ -43,6 +43,9 @@ pub use worker::{LoadError, Loaded, Loader, OnProgress};
 /// How long a turn that was asked to stop is waited for when the chat is left.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long the signal of a lost terminal may take.
+const MOMENT: Duration = Duration::from_millis(100);
+
 /// Why there can be no chat.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -116,8 +119,13 @@ pub fn run(start: Start) -> Result<u8, Error> {
     let input = Input::start(events)?;
     let code = chat.run(&incoming, &mut screen, &input);
     chat.finish(&incoming);
-    terminal::leave()?;
-    code
+    let left = terminal::leave();
+    match code {
+        Ok(0) => left.map(|()| 0).map_err(Error::from),
+        Ok(code) => Ok(code),
+        // A terminal that is gone may be noticed before the signal that says so.
+        Err(error) => chat.hung_up(&incoming).ok_or(error),
+    }
 }
 
 /// The state and what moves it.
@@ -218,10 +226,7 @@ impl Chat {
     fn draw(&mut self, screen: &mut Screen) -> io::Result<()> {
         let (app, breaks) = (&self.app, self.fault.is_some() && self.keys > 0);
         screen.draw(|frame| {
-            #[allow(clippy::panic)] // What the hidden flag asks for.
-            if breaks {
-                panic!("asked for with --debug-panic");
-            }
+            assert!(!breaks, "asked for with --debug-panic");
             view::draw(app, frame);
         })?;
         self.pace.drawn(Instant::now());
@@ -239,8 +244,13 @@ impl Chat {
             let Ok(next) = incoming.recv_timeout(left) else {
                 return;
             };
-            let Incoming::Msg(message @ Msg::Worker(_)) = next else {
-                continue;
+            let message = match next {
+                Incoming::Msg(message @ Msg::Worker(_)) => message,
+                Incoming::Signal(Signal::End(code)) => {
+                    self.effects.quit = Some(code);
+                    continue;
+                }
+                _ => continue,
             };
             let finished = matches!(&message, Msg::Worker(WorkerEvent::Finished { .. }));
             for effect in self.app.update(message) {
@@ -250,5 +260,19 @@ impl Chat {
                 return;
             }
         }
+    }
+    /// The exit code of a signal that came, or comes in a moment.
+    fn hung_up(&self, incoming: &Receiver<Incoming>) -> Option<u8> {
+        let deadline = Instant::now() + MOMENT;
+        let mut code = self.effects.quit;
+        while code.is_none() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match incoming.recv_timeout(left) {
+                Ok(Incoming::Signal(Signal::End(signal))) => code = Some(signal),
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        code
     }
 }

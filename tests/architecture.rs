@@ -103,6 +103,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "settings",
             "store",
             "tokenizer",
+            "tui",
         ],
     ),
     ("tokenizers", &["tokenizer"]),

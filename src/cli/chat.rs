@@ -63,7 +63,7 @@ pub struct Args {
     #[command(flatten)]
     sampling: SamplingArgs,
 
-    /// Colours [default: standard; plain where NO_COLOR is set]
+    /// Colours [default: standard; plain where `NO_COLOR` is set]
     #[arg(long, value_name = "THEME", help_heading = SCREEN, value_parser = themes())]
     theme: Option<ThemeName>,
     /// The mouse wheel scrolls; selecting text then needs Shift [default]
@@ -79,7 +79,7 @@ pub struct Args {
     #[command(flatten)]
     machine: MachineArgs,
 
-    /// Play a recorded stream of tokens instead of a model: lines of {"id": 1, "delay_ms": 20}, ids of `tiny`
+    /// Play a recorded stream of tokens instead of a model: lines of `{"id": 1, "delay_ms": 20}`, ids of `tiny`
     #[arg(long, value_name = "FILE", hide = true)]
     replay: Option<PathBuf>,
     /// Let a part panic
@@ -219,27 +219,24 @@ fn saved(args: &Args, store: Option<&Store>) -> anyhow::Result<Option<Session>> 
         return Ok(None);
     }
     let store = store.context("there is no place for saved conversations: set HOME")?;
-    let id = match &args.session {
-        Some(name) => store.find(name).map_err(|error| match error {
+    let id = if let Some(name) = &args.session {
+        store.find(name).map_err(|error| match error {
             Error::NotFound(_) => Failure::new(
                 error.to_string(),
                 "`gptoss chat`, then /open, lists the saved conversations",
             )
             .into(),
             error => anyhow::Error::from(error),
-        })?,
-        None => {
-            let latest = store.latest()?.ok_or_else(|| {
-                Failure::new(
-                    format!(
-                        "there is no saved conversation in `{}`",
-                        store.directory().display()
-                    ),
-                    "`gptoss chat` begins one",
-                )
-            })?;
-            latest.id
-        }
+        })?
+    } else {
+        let latest = store.latest()?.ok_or_else(|| {
+            let directory = store.directory().display();
+            Failure::new(
+                format!("there is no saved conversation in `{directory}`"),
+                "`gptoss chat` begins one",
+            )
+        })?;
+        latest.id
     };
     Ok(Some(store.load(&id)?))
 }

@@ -140,9 +140,9 @@ mod tests {
         ids.push(special.message);
         ids.extend(tokenizer.encode(text));
         ids.push(special.return_);
-        ids.iter()
-            .map(|id| format!("{{\"id\": {id}, \"delay_ms\": 1}}\n"))
-            .collect()
+        let line = |id: &u32| format!("{{\"id\": {id}, \"delay_ms\": 1}}");
+        let lines: Vec<String> = ids.iter().map(line).collect();
+        lines.join("\n") + "\n"
     }
 
     #[test]

@@ -137,7 +137,9 @@ impl Effects {
 fn lent<T>(screen: &mut Screen, input: Option<&Input>, work: impl FnOnce() -> T) -> io::Result<T> {
     let borrow = || {
         terminal::leave()?;
+        signals::set_lent(true);
         let result = work();
+        signals::set_lent(false);
         screen.resume()?;
         Ok(result)
     };

@@ -1,9 +1,18 @@
 //! Signals, as messages.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
 use super::Incoming;
+
+/// The terminal is somebody else's, and so is its Ctrl-C, although this process is told of it too.
+static LENT: AtomicBool = AtomicBool::new(false);
+
+/// Says whether the terminal is lent.
+pub fn set_lent(lent: bool) {
+    LENT.store(lent, Ordering::SeqCst);
+}
 
 /// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +50,7 @@ impl Signals {
                 let mut ending = false;
                 for signal in signals.forever() {
                     let message = match signal {
+                        SIGINT if LENT.load(Ordering::SeqCst) => continue,
                         SIGINT => Signal::Interrupt,
                         SIGCONT => Signal::Continue,
                         _ if ending => {

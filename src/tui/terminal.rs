@@ -1,6 +1,7 @@
 //! The screen: taken, given back whatever happens, taken again.
 
 use std::io::{self, IsTerminal, Stdout, Write};
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crossterm::cursor::Show;
@@ -39,7 +40,9 @@ const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1000l";
 /// The terminal while the chat has it.
 #[derive(Debug)]
 pub struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
+    /// Never dropped: it would write to a terminal that may be gone, and complain about that on standard
+    /// error, which may be gone with it. [`leave`] shows the cursor.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
     mouse: bool,
     /// Shift-Enter can be told from Enter, if the terminal said so.
     keyboard: bool,
@@ -53,7 +56,7 @@ impl Screen {
     pub fn enter(mouse: bool) -> Result<Self, Error> {
         check()?;
         let mut screen = Self {
-            terminal: Terminal::new(CrosstermBackend::new(io::stdout()))?,
+            terminal: ManuallyDrop::new(Terminal::new(CrosstermBackend::new(io::stdout()))?),
             mouse,
             keyboard: false,
         };

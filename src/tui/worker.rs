@@ -154,10 +154,8 @@ impl Worker {
         let panics = &mut self.panics;
         let made = catch_unwind(AssertUnwindSafe(|| {
             session.turn(options, cancel, &mut |event| {
-                #[allow(clippy::panic)] // What the hidden flag asks for.
-                if matches!(event, session::Event::Token(_)) && std::mem::take(panics) {
-                    panic!("asked for with --debug-panic");
-                }
+                let breaks = matches!(event, session::Event::Token(_)) && std::mem::take(panics);
+                assert!(!breaks, "asked for with --debug-panic");
                 let event = WorkerEvent::Turn { turn, event };
                 let _ = events.send(Incoming::Msg(Msg::Worker(event)));
             })
@@ -195,4 +193,104 @@ fn said(panic: &(dyn Any + Send)) -> String {
         "this is a fault of the program: {}",
         text.unwrap_or_else(|| "it gave no reason".to_owned())
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::Checkpoint;
+    use crate::session::Finish;
+
+    /// A loader that knows `good` alone; its model ends every turn at once.
+    fn loader() -> Loader {
+        Box::new(|name, on_progress| {
+            on_progress("loading", 1, 2);
+            if name != "good" {
+                return Err(LoadError {
+                    message: format!("no `{name}`"),
+                    hint: Some("take `good`".to_owned()),
+                });
+            }
+            let model = Model::replay("", &Checkpoint::tiny()).unwrap();
+            Ok(Loaded {
+                info: ModelInfo {
+                    name: name.to_owned(),
+                    device: model.device(),
+                    context: model.context(),
+                    load_time: model.load_time(),
+                },
+                model,
+                warning: None,
+            })
+        })
+    }
+
+    fn load(model: &str) -> Command {
+        Command::Load {
+            model: model.to_owned(),
+        }
+    }
+
+    fn turn(turn: TurnId) -> Command {
+        Command::Turn {
+            turn,
+            setup: Setup::default(),
+            history: vec![Message::user("Hi")],
+            options: TurnOptions::default(),
+            cancel: Cancel::new(),
+        }
+    }
+
+    /// What the worker says to `orders`, save how far a prompt or a load is.
+    fn said(panics: bool, orders: Vec<Command>) -> Vec<String> {
+        let (events, incoming) = channel();
+        let commands = start(loader(), events, panics).unwrap();
+        for order in orders {
+            commands.send(order).unwrap();
+        }
+        drop(commands);
+        incoming
+            .iter()
+            .filter_map(|incoming| match incoming {
+                Incoming::Msg(Msg::Worker(event)) => Some(event),
+                _ => None,
+            })
+            .filter_map(|event| match event {
+                WorkerEvent::Ready(info) => Some(format!("{} is ready", info.name)),
+                WorkerEvent::LoadFailed { message, hint } => {
+                    Some(format!("{message}: {}", hint.unwrap_or_default()))
+                }
+                WorkerEvent::Finished { turn, outcome } => Some(match outcome {
+                    Ok(Outcome {
+                        finish: Finish::Stop,
+                        ..
+                    }) => format!("{turn} ended"),
+                    Ok(outcome) => format!("{turn} ended with {:?}", outcome.finish),
+                    Err(error) => format!("{turn} failed: {error}"),
+                }),
+                WorkerEvent::Loading { .. } | WorkerEvent::Turn { .. } => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_failed_load_leaves_the_model_before_in_place() {
+        assert_eq!(
+            said(false, vec![turn(1), load("good"), load("bad"), turn(2)]),
+            [
+                "1 failed: no model is loaded",
+                "good is ready",
+                "no `bad`: take `good`",
+                "2 ended",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_panic_is_the_outcome_of_its_turn_and_the_model_is_loaded_again() {
+        let said = said(true, vec![load("good"), turn(1), turn(2)]);
+        assert_eq!(said.len(), 4, "{said:?}");
+        assert!(said[1].starts_with("1 failed: this is a fault of the program"));
+        assert_eq!(said[2..], ["good is ready", "2 ended"]);
+    }
 }

@@ -11,7 +11,7 @@ use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system}
 use crate::program::environment;
 
 /// Far longer than anything here takes.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// What the terminal is, which a program may ask and wait for.
 const QUESTION: &[u8] = b"\x1b[c";

@@ -88,12 +88,11 @@ impl Journal {
 
     fn write(&mut self) -> Result<(), String> {
         while let Some(record) = self.waiting.front() {
-            let log = match &mut self.log {
-                Some(log) => log,
-                None => {
-                    let created = self.store()?.create(SystemTime::now());
-                    self.log.insert(created.map_err(said)?)
-                }
+            let log = if let Some(log) = &mut self.log {
+                log
+            } else {
+                let created = self.store()?.create(SystemTime::now());
+                self.log.insert(created.map_err(said)?)
             };
             log.append(record).map_err(said)?;
             self.waiting.pop_front();
