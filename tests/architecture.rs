@@ -109,7 +109,6 @@ const CRATES: &[(&str, &[&str])] = &[
     ("tokenizers", &["tokenizer"]),
     ("toml", &["settings"]),
     ("unicode_segmentation", &["tui"]),
-    ("unicode_width", &["tui"]),
     ("ureq", &["hub"]),
 ];
 
