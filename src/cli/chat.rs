@@ -66,7 +66,7 @@ pub struct Args {
     /// Colours [default: standard; plain where `NO_COLOR` is set]
     #[arg(long, value_name = "THEME", help_heading = SCREEN, value_parser = themes())]
     theme: Option<ThemeName>,
-    /// The mouse wheel scrolls; selecting text then needs Shift [default]
+    /// The mouse wheel scrolls; selecting text then needs Shift; this is the default
     #[arg(long, overrides_with = "no_mouse", help_heading = SCREEN)]
     mouse: bool,
     /// Leave the mouse to the terminal
