@@ -194,7 +194,7 @@ pub(super) fn line(app: &App, columns: u16) -> Line<'static> {
     if let Some(model) = &app.model {
         pieces.push((2, plain(model.device.clone())));
     }
-    pieces.push((6, plain(format!("reasoning {}", app.setup.reasoning))));
+    pieces.push((7, plain(format!("reasoning {}", app.setup.reasoning))));
     if let Some((branch, of)) = app.branch {
         pieces.push((7, plain(format!("branch {branch}/{of}"))));
     }
@@ -216,13 +216,13 @@ pub(super) fn line(app: &App, columns: u16) -> Line<'static> {
             pieces.push((4, plain(format!("prefill {}/s", rate(speed)))));
         }
         if let Some(speed) = figures.decode {
-            pieces.push((5, plain(format!("decode {}/s", rate(speed)))));
+            pieces.push((6, plain(format!("decode {}/s", rate(speed)))));
         }
         if let Some(first) = figures.first {
             pieces.push((3, plain(format!("first {}", seconds(first)))));
         }
         if figures.reused > 0 {
-            pieces.push((3, plain(format!("reused {}", count(figures.reused)))));
+            pieces.push((5, plain(format!("reused {}", count(figures.reused)))));
         }
     }
     fit(pieces, " · ", usize::from(columns))

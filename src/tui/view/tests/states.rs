@@ -129,7 +129,7 @@ fn an_answer_with_its_figures() {
     ────────────────────────────────────────────────────────────────────────────────
     › █
     Enter send  F1 help  Ctrl-J new line  Ctrl-T thinking  Ctrl-R again  Alt-E edit
-    tiny · reasoning medium · context 413/1,000 · prefill 128/s · decode 46.0/s
+    tiny · reasoning medium · context 413/1,000 · decode 46.0/s · reused 256
     "#);
 }
 
@@ -156,7 +156,7 @@ fn choosing_a_message_to_edit() {
     ────────────────────────────────────────────────────────────────────────────────
     ›
     Enter edit it  Esc cancel  Up earlier  Down later
-    tiny · reasoning medium · context 413/1,000 · prefill 128/s · decode 46.0/s
+    tiny · reasoning medium · context 413/1,000 · decode 46.0/s · reused 256
     "#);
     let row = buffer(&chat, 80, 24).0[(0, 0)].modifier;
     assert_eq!(
@@ -192,7 +192,7 @@ fn a_draft_of_several_lines_with_a_folded_paste() {
     › Look: 日本
       [pasted 12,345 characters]█
     Enter send  F1 help  Ctrl-J new line  Ctrl-T thinking  Ctrl-R again  Alt-E edit
-    tiny · reasoning medium · context 413/1,000 · prefill 128/s · decode 46.0/s
+    tiny · reasoning medium · context 413/1,000 · decode 46.0/s · reused 256
     "#);
 }
 
@@ -220,7 +220,7 @@ fn the_completions_of_a_command() {
       /rename TITLE                 give the session another name
     › /re█
     Tab complete  Esc close
-    tiny · reasoning medium · context 413/1,000 · prefill 128/s · decode 46.0/s
+    tiny · reasoning medium · context 413/1,000 · decode 46.0/s · reused 256
     "#);
 }
 
@@ -251,7 +251,7 @@ fn the_list_of_sessions() {
     ────────────────────────────────────────────────────────────────────────────────
     ›
     F2 rename  Del delete  Enter open  Esc close
-    tiny · reasoning medium · context 413/1,000 · prefill 128/s · decode 46.0/s
+    tiny · reasoning medium · context 413/1,000 · decode 46.0/s · reused 256
     "#);
     chat.press(KeyCode::Delete);
     let screen = screen(&chat);
@@ -285,7 +285,7 @@ fn scrolled_up_while_more_comes() {
     ────────────────────────────────────────────────────────────────────────────────
     › █
     Esc stop  Ctrl-T thinking
-    tiny · reasoning medium · context 413/1,000 · prefill 128/s · decode 46.0/s
+    tiny · reasoning medium · context 413/1,000 · decode 46.0/s · reused 256
     "#);
 }
 
