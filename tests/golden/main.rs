@@ -6,5 +6,6 @@ mod checkpoint;
 mod goldens;
 mod harmony;
 mod model;
+mod rewind;
 mod tokenizer;
 mod twin;
