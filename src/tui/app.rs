@@ -10,6 +10,7 @@ pub(crate) mod picker;
 pub(crate) mod transcript;
 pub(crate) mod turn;
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use ratatui::layout::Rect;
@@ -112,6 +113,8 @@ pub struct App {
     pub(crate) phase: Phase,
     pub(crate) mode: Mode,
     pub(crate) model: Option<ModelInfo>,
+    /// The model that answers again if the one being loaded cannot be.
+    before: Option<ModelInfo>,
     /// The model that was asked for last.
     pub(crate) wanted: String,
     pub(crate) title: Option<String>,
@@ -171,6 +174,7 @@ impl App {
             phase: Phase::Idle,
             mode: Mode::Draft,
             model: None,
+            before: None,
             wanted: String::new(),
             title: None,
             tree: Tree::default(),
@@ -335,7 +339,7 @@ impl App {
             done: 0,
             total: 0,
         };
-        self.model = None;
+        self.before = self.model.take().or(self.before.take());
         self.wanted.clone_from(&model);
         self.effect(Effect::Send(Command::Load { model }));
     }
@@ -350,20 +354,22 @@ impl App {
             }
             WorkerEvent::Ready(model) => {
                 self.wanted.clone_from(&model.name);
-                self.model = Some(model);
-                self.phase = Phase::Idle;
-                if std::mem::take(&mut self.waiting) {
-                    self.start_turn(None);
-                }
+                self.have(model);
             }
             WorkerEvent::LoadFailed { message, hint } => {
                 let mut text = format!("cannot load `{}`: {message}", self.wanted);
                 if let Some(hint) = &hint {
                     text = text + "\nhint: " + hint;
                 }
-                text += "\n`/model NAME` loads another; `/model`, or r where nothing is typed, tries again";
-                self.phase = Phase::Failed { message, hint };
-                self.fail(&text);
+                if let Some(model) = self.before.take() {
+                    self.fail(&format!("{text}\n`{}` goes on", model.name));
+                    self.wanted.clone_from(&model.name);
+                    self.have(model);
+                } else {
+                    text += "\n`/model NAME` loads another; `/model`, or r where nothing is typed, tries again";
+                    self.phase = Phase::Failed { message, hint };
+                    self.fail(&text);
+                }
             }
             WorkerEvent::Turn { turn, event } => {
                 if self.turn.as_ref().is_some_and(|mine| mine.id == turn) {
@@ -379,6 +385,16 @@ impl App {
                     }
                 }
             }
+        }
+    }
+
+    /// There is a model: what waited for it goes out.
+    fn have(&mut self, model: ModelInfo) {
+        self.model = Some(model);
+        self.before = None;
+        self.phase = Phase::Idle;
+        if std::mem::take(&mut self.waiting) {
+            self.start_turn(None);
         }
     }
 
@@ -423,23 +439,36 @@ impl App {
     /// The head of the tree is another.
     fn moved(&mut self) {
         self.transcript.show(&self.tree);
-        let path = self.tree.path();
         let last = self.last_turn();
         let used = last.map(|record| record.prompt_tokens + record.generated_tokens);
         self.figures = last.map(Figures::of);
         self.used = used.unwrap_or_default();
-        self.branch = self
-            .fork(&path)
-            .map(|(siblings, index)| (index + 1, siblings.len()));
+        self.branch = match self.branches() {
+            (ends, Some(index)) if ends.len() > 1 => Some((index + 1, ends.len())),
+            _ => None,
+        };
     }
 
-    /// The last place on the path that has several branches: those, and which of them is current.
-    fn fork(&self, path: &[NodeId]) -> Option<(Vec<NodeId>, usize)> {
-        path.iter().rev().find_map(|node| {
-            let siblings = self.tree.siblings(*node);
-            let index = siblings.iter().position(|sibling| sibling == node)?;
-            (siblings.len() > 1).then_some((siblings, index))
-        })
+    /// The ends of all branches, oldest first, and which of them is current. A message that got no answer is one
+    /// only while it is current.
+    fn branches(&self) -> (Vec<NodeId>, Option<usize>) {
+        let head = self.tree.head();
+        let followed: HashSet<NodeId> = self
+            .tree
+            .nodes()
+            .filter_map(|(_, parent, _)| parent)
+            .collect();
+        let ends: Vec<NodeId> = self
+            .tree
+            .nodes()
+            .filter(|(id, _, entry)| {
+                let answered = matches!(entry, Entry::Turn(_));
+                !followed.contains(id) && (answered || head == Some(*id))
+            })
+            .map(|(id, ..)| id)
+            .collect();
+        let current = ends.iter().position(|end| Some(*end) == head);
+        (ends, current)
     }
 
     fn set_head(&mut self, head: Option<NodeId>) {

@@ -116,7 +116,7 @@ impl App {
         self.draft.set(&stash);
     }
 
-    /// Takes the last message and what came after it back; the message returns to an empty draft.
+    /// Takes the last message and what came after it back.
     pub(super) fn undo_exchange(&mut self) {
         if !self.may_change() {
             return;
@@ -126,15 +126,9 @@ impl App {
             return;
         };
         self.left = Some(Left(self.tree.head()));
-        if let Entry::User(text) = self.tree.entry(node) {
-            let text = text.clone();
-            if self.draft.is_empty() {
-                self.draft.set(&text);
-            }
-        }
         self.set_head(self.tree.parent(node));
         self.moved();
-        self.say("taken back; `/branch back` returns to it");
+        self.say("taken back; `/branch back` returns to it, Up has the message");
     }
 
     /// `next`, `prev`, `back` or a number, counted from 1; empty is `next`.
@@ -152,14 +146,15 @@ impl App {
             }
             return;
         }
-        let Some((siblings, index)) = self.fork(&self.tree.path()) else {
+        let (ends, current) = self.branches();
+        let count = ends.len();
+        if count == 0 || (count == 1 && current.is_some()) {
             self.warn("there is one branch only: Ctrl-R and /edit make others");
             return;
-        };
-        let count = siblings.len();
+        }
         let target = match which {
-            "" | "next" => Some((index + 1) % count),
-            "prev" => Some((index + count - 1) % count),
+            "" | "next" => Some(current.map_or(0, |index| (index + 1) % count)),
+            "prev" => Some(current.map_or(count - 1, |index| (index + count - 1) % count)),
             number => number
                 .parse::<usize>()
                 .ok()
@@ -172,8 +167,7 @@ impl App {
             return;
         };
         self.left = Some(Left(here));
-        let tip = self.tree.tip(siblings[target]);
-        self.arrive(Some(tip));
+        self.arrive(Some(ends[target]));
     }
 
     fn arrive(&mut self, head: Option<NodeId>) {

@@ -24,7 +24,10 @@ impl App {
             self.warn(&format!("there is no command /{name}{meant}"));
             return;
         };
-        if !command.while_busy && !self.may_change() {
+        // A message may wait for the very model that this command is to bring.
+        let brings_a_model =
+            command.verb == Verb::Model && matches!(self.phase, Phase::Failed { .. });
+        if !command.while_busy && !brings_a_model && !self.may_change() {
             return;
         }
         if command.arguments.is_empty() && !arguments.is_empty() {

@@ -104,7 +104,13 @@ impl App {
     /// Takes the message that waits for the model back into the draft.
     pub(super) fn take_back_waiting(&mut self) {
         self.waiting = false;
+        let said = self.tree.head().map(|head| self.tree.entry(head).clone());
         self.undo_exchange();
+        if let Some(Entry::User(text)) = said
+            && self.draft.is_empty()
+        {
+            self.draft.set(&text);
+        }
     }
 
     /// Lets the model answer. `from`: where to return if nothing comes of it, and what was said.
@@ -275,8 +281,10 @@ impl App {
         }
         if let Some(repetition) = turn.repeating {
             let text = format!(
-                "the output repeats itself: {} times the same {} tokens; Ctrl-R tries again, `/repetition-penalty 1.1` may help",
-                repetition.times, repetition.period
+                "the output repeats itself: {} times the same {} token{}; Ctrl-R tries again, `/repetition-penalty 1.1` may help",
+                repetition.times,
+                repetition.period,
+                if repetition.period == 1 { "" } else { "s" },
             );
             self.transcript.push(Cell::new(CellKind::Notice, &text));
         }

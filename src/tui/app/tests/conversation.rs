@@ -81,9 +81,34 @@ fn a_message_sent_without_a_model_waits_for_the_next_one() {
         message: "no".to_owned(),
         hint: None,
     });
-    chat.say("hello").say("/model other");
-    chat.take();
-    assert!(chat.note().contains("waits"), "{}", chat.note());
+    chat.say("hello").take();
+    chat.say("/model other");
+    assert!(
+        matches!(&chat.take()[..], [Effect::Send(Command::Load { model }), ..] if model == "other")
+    );
+    chat.model_is_ready();
+    assert!(matches!(
+        &chat.take()[..],
+        [Effect::Send(Command::Turn { .. })]
+    ));
+}
+
+#[test]
+fn a_model_that_cannot_be_loaded_leaves_the_one_before() {
+    let mut chat = Chat::loading();
+    chat.model_is_ready().say("/model nowhere").take();
+    chat.worker(WorkerEvent::LoadFailed {
+        message: "there is no `nowhere`".to_owned(),
+        hint: None,
+    });
+    let lines = chat.lines().join("\n");
+    assert!(lines.contains("`tiny` goes on"), "{lines}");
+    assert_eq!(chat.app.wanted, "tiny");
+    chat.say("hello");
+    assert!(matches!(
+        &chat.take()[..],
+        [.., Effect::Send(Command::Turn { .. })]
+    ));
 }
 
 #[test]

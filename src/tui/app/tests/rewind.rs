@@ -100,15 +100,39 @@ fn a_failed_edit_returns_to_the_old_branch_and_keeps_the_text() {
 }
 
 #[test]
-fn undo_takes_the_last_exchange_back_and_returns_the_message() {
+fn undo_takes_the_last_exchange_back_and_leaves_the_draft_alone() {
     let mut chat = two_exchanges();
     chat.say("/undo");
     assert_eq!(chat.said(), ["one", "first"]);
-    assert_eq!(chat.draft(), "two");
+    assert_eq!(chat.draft(), "");
     assert_eq!(chat.saved(), ["head 1"]);
-    chat.ctrl('u').say("/undo").ctrl('u').say("/undo");
+    // What the note says to type works as it stands.
+    chat.say("/branch back");
+    assert_eq!(chat.said(), ["one", "first", "two", "second"]);
+    chat.say("/undo").say("/undo").say("/undo");
     assert_eq!(chat.said(), [""; 0]);
     assert_eq!(chat.note(), "there is nothing to take back");
+}
+
+#[test]
+fn every_branch_can_be_reached() {
+    let mut chat = two_exchanges();
+    chat.ctrl('r').answer("other").say("/edit 1").write("!");
+    chat.press(KeyCode::Enter).answer("third");
+    let third = ["one!", "third"];
+    assert_eq!(chat.said(), third);
+    assert_eq!(chat.app.branch, Some((3, 3)));
+    chat.ctrl('p');
+    assert_eq!(chat.said(), ["one", "first", "two", "other"]);
+    chat.ctrl('p');
+    assert_eq!(chat.said(), ["one", "first", "two", "second"]);
+    chat.ctrl('p');
+    assert_eq!(chat.said(), third);
+    // From the empty conversation too.
+    chat.say("/undo");
+    assert_eq!(chat.said(), [""; 0]);
+    chat.ctrl('n');
+    assert_eq!(chat.said(), ["one", "first", "two", "second"]);
 }
 
 #[test]
