@@ -212,7 +212,12 @@ impl Store {
             };
             let path = self.path(&id)?;
             match options().create_new(true).open(&path) {
-                Ok(file) => return Log::begin(id, path, file, created),
+                Ok(file) => {
+                    return Log::begin(id, path.clone(), file, created).inspect_err(|_| {
+                        // On a full disk every try would leave an empty file.
+                        let _ = fs::remove_file(&path);
+                    });
+                }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(Error::io("create", &path)(error)),
             }

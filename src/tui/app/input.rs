@@ -245,6 +245,7 @@ impl App {
         } else if self.is_busy() {
             self.mode = Mode::Draft;
             self.stop();
+            self.arm();
         } else if !matches!(self.mode, Mode::Draft) {
             self.mode = Mode::Draft;
             self.transcript.follow();
@@ -257,10 +258,15 @@ impl App {
         } else if self.armed {
             self.quit(0);
         } else {
-            let lasts = std::time::Duration::from_secs(2);
-            self.note("Ctrl-C again quits", super::Level::Warning, lasts);
-            self.armed = true;
+            self.arm();
         }
+    }
+
+    /// The next Ctrl-C quits, if it comes soon.
+    fn arm(&mut self) {
+        let lasts = std::time::Duration::from_secs(2);
+        self.note("Ctrl-C again quits", super::Level::Warning, lasts);
+        self.armed = true;
     }
 
     pub(super) fn quit(&mut self, code: u8) {

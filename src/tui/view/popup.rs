@@ -115,7 +115,12 @@ fn session(app: &App, summary: &Summary, is_chosen: bool, columns: usize) -> Lin
         None if summary.messages == 1 => ("1 message".to_owned(), app.theme.dim),
         None => (format!("{} messages", summary.messages), app.theme.dim),
     };
-    let title = sanitize(&summary.title).replace('\n', " ");
+    // What has no title, or cannot be read, is at least told apart.
+    let title = match summary.title.as_str() {
+        "" => &summary.id,
+        title => title,
+    };
+    let title = sanitize(title).replace('\n', " ");
     let taken = width(&about) + 4;
     // Too narrow for both: the title.
     let (about, room) = if columns < taken + 12 {

@@ -1,6 +1,6 @@
 //! Regenerating, editing, going back.
 
-use super::{idle, keys, replay, say, start, turn};
+use super::{idle, keys, replay, say, start, turn, widen};
 use crate::program::Program;
 
 #[test]
@@ -50,8 +50,7 @@ fn an_earlier_message_is_edited_and_the_old_branch_kept() {
 fn regenerating_reads_nothing_but_its_last_tokens_again() {
     let program = Program::new();
     let mut terminal = start(&program, &[]);
-    // Wide enough for every figure.
-    terminal.resize(120, 24);
+    widen(&mut terminal);
     say(&mut terminal, "Hello!");
     terminal.wait_for_text("How can I help you today?");
     idle(&mut terminal);

@@ -3,7 +3,7 @@
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-use super::{TINY, WELCOME, idle, keys, replay, say, start, turn};
+use super::{TINY, WELCOME, idle, keys, replay, say, start, turn, widen};
 use crate::program::Program;
 use crate::pty::Terminal;
 
@@ -26,7 +26,7 @@ fn the_screen_is_there_before_the_model_and_a_message_waits_for_it() {
 #[test]
 fn an_answer_streams_and_the_thinking_folds_when_it_begins() {
     let program = Program::new();
-    let recording = turn("The user greets.", "Hello **there**, you.", 20);
+    let recording = turn("The user greets.", "Hello **there**, you.", 150);
     let mut terminal = replay(&program, &recording, &[]);
     say(&mut terminal, "Hi");
     terminal.wait_for_text("The user greets.");
@@ -48,7 +48,7 @@ fn an_answer_streams_and_the_thinking_folds_when_it_begins() {
 fn the_built_in_model_answers() {
     let program = Program::new();
     let mut terminal = start(&program, &[]);
-    terminal.resize(120, 24);
+    widen(&mut terminal);
     say(&mut terminal, "Hello!");
     terminal.wait_for_text("Hello! How can I help you today?");
     idle(&mut terminal);

@@ -79,6 +79,18 @@ fn the_second_ctrl_c_quits_a_turn_that_does_not_stop() {
 }
 
 #[test]
+fn the_second_ctrl_c_quits_where_the_first_stopped_at_once() {
+    let mut chat = Chat::ready();
+    let message = Message::assistant("final", "Well");
+    chat.say("hi").stream("final", &["Well"]).ctrl('c');
+    chat.end(message.clone())
+        .finish(vec![message], Finish::Cancelled, stats(1, 0, 1));
+    assert_eq!(chat.quits(), None);
+    chat.ctrl('c');
+    assert_eq!(chat.quits(), Some(0));
+}
+
+#[test]
 fn ctrl_c_clears_the_draft_and_undo_brings_it_back() {
     let mut chat = Chat::ready();
     chat.write("half").ctrl('c');
