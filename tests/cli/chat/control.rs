@@ -51,16 +51,8 @@ fn a_second_ctrl_c_quits_while_the_model_works() {
     terminal.wait_for_text("Once upon a time");
     terminal.send(keys::CTRL_C);
     terminal.send(keys::CTRL_C);
-    // Stopping may be over before the second one comes, which then asks for a third.
-    let again = "Ctrl-C again quits";
-    let over =
-        |screen: &vt100::Screen| !screen.alternate_screen() || screen.contents().contains(again);
-    terminal.wait_for("end", over);
-    let idle = terminal.screen().alternate_screen();
-    if idle {
-        terminal.send(keys::CTRL_C);
-    }
-    assert_eq!(terminal.wait(), if idle { 0 } else { 130 });
+    // Stopping may be over before the second one comes.
+    assert!(matches!(terminal.wait(), 0 | 130));
     assert_eq!(terminal.contents().trim(), "");
 }
 
