@@ -205,12 +205,9 @@ impl Engine for Cpu {
         let (logits, experts) = self.product(&read(x), n, router);
         let (mut ids, mut weights) = (Vec::with_capacity(n * top_k), Vec::with_capacity(n * top_k));
         for row in logits.chunks_exact(experts) {
-            let chosen = top(row, top_k);
-            let largest = row[chosen[0]];
-            let exps: Vec<f32> = chosen.iter().map(|&id| (row[id] - largest).exp()).collect();
-            let sum: f32 = exps.iter().sum();
+            let (chosen, shares) = choose(row, top_k);
             ids.extend(chosen.iter().map(|&id| id as i64));
-            weights.extend(exps.iter().map(|exp| exp / sum));
+            weights.extend(shares);
         }
         Routing {
             ids: wrap_ids(ids, [n, top_k]),
@@ -275,12 +272,18 @@ impl Cpu {
     }
 }
 
-/// The `k` largest of `values`, falling; of equal ones the first.
-fn top(values: &[f32], k: usize) -> Vec<usize> {
-    let mut ids: Vec<usize> = (0..values.len()).collect();
-    ids.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+/// The `k` largest of a token's router logits, falling, of equal ones the first; and the softmax over them alone.
+fn choose(logits: &[f32], k: usize) -> (Vec<usize>, Vec<f32>) {
+    let mut ids: Vec<usize> = (0..logits.len()).collect();
+    ids.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));
     ids.truncate(k);
-    ids
+    let exps: Vec<f32> = ids
+        .iter()
+        .map(|&id| (logits[id] - logits[ids[0]]).exp())
+        .collect();
+    let sum: f32 = exps.iter().sum();
+    let weights = exps.iter().map(|exp| exp / sum).collect();
+    (ids, weights)
 }
 
 /// The values of a tensor, row-major.
@@ -302,4 +305,43 @@ fn wrap_ids<const D: usize>(values: Vec<i64>, shape: [usize; D]) -> Tensor<Burn,
 fn primitive<T: candle_core::WithDType>(values: Vec<T>, shape: &[usize]) -> CandleTensor {
     let tensor = candle_core::Tensor::from_vec(values, shape, &candle_core::Device::Cpu);
     CandleTensor::new(tensor.expect("callers give as many values as the shape has"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::choose;
+
+    #[test]
+    fn the_router_chooses_and_weighs_as_the_reference_does() {
+        let path = "/tests/goldens/unit/elementwise.safetensors";
+        let bytes = std::fs::read(env!("CARGO_MANIFEST_DIR").to_owned() + path).unwrap();
+        let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+        let f32s = |name: &str| -> Vec<f32> {
+            let data = tensors.tensor(name).unwrap().data();
+            let values = data.chunks_exact(4);
+            values
+                .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()))
+                .collect()
+        };
+        let ids = tensors.tensor("router_indices").unwrap().data();
+        let ids = ids
+            .chunks_exact(8)
+            .map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap()) as usize);
+        let ids: Vec<usize> = ids.collect();
+        let (logits, weights) = (f32s("router_logits"), f32s("router_weights"));
+        for (token, logits) in logits.chunks_exact(32).enumerate() {
+            let (mut found, shares) = choose(logits, 4);
+            let mut expected = ids[4 * token..4 * token + 4].to_vec();
+            for (share, expected) in shares.iter().zip(&weights[4 * token..]) {
+                assert!(
+                    (share - expected).abs() < 1e-6,
+                    "token {token}: {share}, expected {expected}"
+                );
+            }
+            // Of equal logits the reference may name either first.
+            found.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(found, expected, "token {token}");
+        }
+    }
 }

@@ -103,4 +103,41 @@ mod tests {
         }
         assert!((rope.concentration - 1.346_573_6).abs() < 1e-7);
     }
+
+    #[test]
+    fn cosines_and_sines_are_the_references_up_to_the_last_position() {
+        let path = "/tests/goldens/unit/rope.safetensors";
+        let bytes = std::fs::read(env!("CARGO_MANIFEST_DIR").to_owned() + path).unwrap();
+        let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+        let f32s = |name: &str| -> Vec<f32> {
+            let data = tensors.tensor(name).unwrap().data();
+            let values = data.chunks_exact(4);
+            values
+                .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()))
+                .collect()
+        };
+        let rope = Rope::new(&config());
+        for (i, (found, expected)) in rope.inv_freq.iter().zip(f32s("inv_freq")).enumerate() {
+            let ulps = found.to_bits().abs_diff(expected.to_bits());
+            assert!(ulps <= 2, "inv_freq[{i}]: {found}, expected {expected}");
+        }
+        let (cos, sin) = (f32s("cos"), f32s("sin"));
+        for (row, position) in [0, 1, 127, 128, 4095, 4096, 131_071]
+            .into_iter()
+            .enumerate()
+        {
+            let (found_cos, found_sin) = rope.cos_sin(position..position + 1);
+            // One unit in the last place of a frequency, that many times over: the reference rounds differently.
+            let tolerance = 3e-7 + 6e-8 * position as f32;
+            for (found, expected) in [(found_cos, &cos), (found_sin, &sin)] {
+                for (found, expected) in found.iter().zip(&expected[32 * row..]) {
+                    let difference = (found - expected).abs();
+                    assert!(
+                        difference <= tolerance,
+                        "position {position}: {found}, expected {expected}"
+                    );
+                }
+            }
+        }
+    }
 }
