@@ -65,6 +65,41 @@ impl KvType {
     }
 }
 
+/// How far activations are rounded for products with weights. Sums, norms, softmax and the residual are f32 always.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compute {
+    /// Not at all.
+    F32,
+    /// To BF16 where many tokens are multiplied at once; to 15 bits or not at all where one is.
+    Bf16,
+    /// Products with packed weights: to 15 bits with a scale for each 32.
+    Int16,
+    /// Products with packed weights: to 8 bits with a scale for each 32; with BF16 weights: to BF16.
+    Int8,
+}
+
+impl Compute {
+    /// As on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::Int16 => "int16",
+            Self::Int8 => "int8",
+        }
+    }
+}
+
+/// What the dense weights (attention, embedding and output) are kept as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dense {
+    /// As stored, read from the memory map.
+    #[default]
+    Bf16,
+    /// Rounded at load to 8 bits with a scale for each 32, in memory of our own.
+    Q8,
+}
+
 /// What to run with.
 #[derive(Clone, Debug, Default)]
 pub struct EngineOptions {
@@ -74,6 +109,12 @@ pub struct EngineOptions {
     pub context: Option<usize>,
     /// `None`: one per physical core.
     pub threads: Option<usize>,
+    /// `None`: the fastest that is no further from f32 than the official model in BF16.
+    pub compute: Option<Compute>,
+    /// How the dense weights are kept.
+    pub dense: Dense,
+    /// A set of CPU kernels by name; `None`: the fastest.
+    pub kernels: Option<String>,
 }
 
 /// Why the engine could not go on.
@@ -125,6 +166,14 @@ pub enum Error {
         context: usize,
         /// `max_position_embeddings`
         max: usize,
+    },
+    /// A set of kernels that is not there.
+    #[error("this CPU cannot run the `{name}` kernels, expected one of {}", .available.join(", "))]
+    Kernels {
+        /// As asked for.
+        name: String,
+        /// Those it can run.
+        available: Vec<&'static str>,
     },
     /// The device or the system failed.
     #[error("{0}")]
@@ -226,6 +275,6 @@ pub fn load(
     checkpoint: &Checkpoint,
     options: &EngineOptions,
 ) -> Result<Box<dyn LanguageModel>, Error> {
-    let engine = candle::Cpu::new(options.threads)?;
+    let engine = candle::Cpu::new(options)?;
     Ok(Box::new(Loaded::new(engine, checkpoint, options)?))
 }

@@ -18,7 +18,9 @@ use crate::engine;
 use crate::harmony::{self, Conversation, DeveloperContent, Parser, SystemContent};
 use crate::tokenizer;
 
-pub use crate::engine::{Cancel, EngineOptions as LoadOptions, KvType, Sampling, Stats};
+pub use crate::engine::{
+    Cancel, Compute, Dense, EngineOptions as LoadOptions, KvType, Sampling, Stats,
+};
 pub use crate::harmony::message::InvalidArguments;
 pub use crate::harmony::tools::{ToolError, parse_tools};
 pub use crate::harmony::{Kind, Message, Reasoning, Tool};

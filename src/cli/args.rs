@@ -245,6 +245,7 @@ impl MachineArgs {
             kv_type: settings.kv_type,
             context: settings.context,
             threads: settings.threads,
+            ..LoadOptions::default()
         }
     }
 }

@@ -51,6 +51,10 @@ pub trait Engine: Send + Sync {
     fn load_vector(&self, vector: &Bf16) -> Self::Vector;
     /// Takes over weights that read the same input, as one product with the rows of all of them.
     fn load_linear(&self, parts: &[&Linear]) -> Self::Linear;
+    /// Takes over a router, which is never rounded: a small error there sends a token elsewhere.
+    fn load_router(&self, router: &Linear) -> Self::Linear {
+        self.load_linear(&[router])
+    }
     /// Takes over an embedding or unembedding.
     fn load_table(&self, table: &Bf16) -> Self::Table;
     /// Takes over the experts of a layer.

@@ -9,6 +9,7 @@
 )]
 
 mod attention;
+mod elementwise;
 mod history;
 pub mod kernels;
 pub mod products;
@@ -17,47 +18,64 @@ use std::ops::Range;
 
 use burn::tensor::{Int, Tensor, TensorPrimitive};
 use burn_candle::{Candle, CandleTensor};
-use half::bf16;
+use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use self::attention::Attention;
 use self::history::History;
-use self::kernels::Kernels;
-use self::products::LinearView;
+use self::kernels::{Kernels, Q8Quad, QUAD, Rows};
+use self::products::{Arithmetic, LinearView};
 use super::backend::{Engine, Routing};
 use super::rope::Rope;
-use super::{Error, KvType};
+use super::{Dense, EngineOptions, Error, KvType};
 use crate::checkpoint::{Bf16, Experts, Linear};
 
 type Burn = Candle<f32, i64>;
 
 /// The CPU engine: a kernel set and a pool of threads.
 pub struct Cpu {
-    kernels: Kernels,
+    arithmetic: Arithmetic,
+    dense: Dense,
     pool: ThreadPool,
 }
 
 impl Cpu {
-    /// The fastest kernels of this machine on `threads` threads, by default one per physical core.
+    /// By default the fastest kernels of this machine on one thread per physical core.
     ///
     /// # Errors
-    /// [`Error::Device`] where the threads cannot be started.
-    pub fn new(threads: Option<usize>) -> Result<Self, Error> {
-        Self::with_kernels(Kernels::detect(), threads)
+    /// [`Error::Kernels`] where this CPU cannot run the kernels asked for, [`Error::Device`] where the threads
+    /// cannot be started.
+    pub fn new(options: &EngineOptions) -> Result<Self, Error> {
+        let kernels = match &options.kernels {
+            None => Kernels::detect(),
+            Some(name) => Kernels::by_name(name).ok_or_else(|| Error::Kernels {
+                name: name.clone(),
+                available: Kernels::available().map(|set| set.name).collect(),
+            })?,
+        };
+        Self::with_kernels(kernels, options)
     }
 
     /// As [`new`](Self::new), with a kernel set of one's own choice.
     ///
     /// # Errors
     /// [`Error::Device`] where the threads cannot be started.
-    pub fn with_kernels(kernels: Kernels, threads: Option<usize>) -> Result<Self, Error> {
-        let threads = threads.unwrap_or_else(physical_cores);
+    pub fn with_kernels(kernels: Kernels, options: &EngineOptions) -> Result<Self, Error> {
+        let threads = options.threads.unwrap_or_else(physical_cores);
         let pool = ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|i| format!("gptoss-{i}"))
             .build()
             .map_err(|error| Error::Device(format!("starting {threads} threads: {error}")))?;
-        Ok(Self { kernels, pool })
+        let arithmetic = Arithmetic {
+            kernels,
+            compute: kernels.compute(options.compute),
+        };
+        Ok(Self {
+            arithmetic,
+            dense: options.dense,
+            pool,
+        })
     }
 }
 
@@ -73,6 +91,62 @@ pub struct Rotation {
     sin: Vec<f32>,
 }
 
+/// A dense matrix and its bias.
+pub struct Matrix {
+    weight: MatrixWeight,
+    bias: Option<Bf16>,
+    rows: usize,
+    cols: usize,
+}
+
+enum MatrixWeight {
+    /// As stored.
+    Bf16(Bf16),
+    /// Rounded to 8 bits, `[rows, cols / QUAD]` rounded up.
+    Q8(Vec<Q8Quad>),
+}
+
+impl Matrix {
+    fn new(weight: &Bf16, bias: Option<&Bf16>, dense: Dense) -> Self {
+        let (rows, cols) = (weight.rows(), weight.cols());
+        let weight = match dense {
+            Dense::Bf16 => MatrixWeight::Bf16(weight.clone()),
+            Dense::Q8 => {
+                let row = cols.div_ceil(QUAD);
+                let mut quads = vec![Q8Quad::default(); rows * row];
+                quads
+                    .par_chunks_exact_mut(row)
+                    .enumerate()
+                    .with_min_len(16)
+                    .for_each(|(i, quads)| Q8Quad::from_bf16(weight.row(i), quads));
+                MatrixWeight::Q8(quads)
+            }
+        };
+        Self {
+            weight,
+            bias: bias.cloned(),
+            rows,
+            cols,
+        }
+    }
+
+    fn values(&self) -> Rows<'_> {
+        match &self.weight {
+            MatrixWeight::Bf16(weight) => Rows::Bf16(&weight.bytes),
+            MatrixWeight::Q8(quads) => Rows::Q8(quads),
+        }
+    }
+
+    fn view(&self) -> LinearView<'_> {
+        LinearView {
+            weight: self.values(),
+            bias: self.bias.as_ref().map(|bias| &*bias.bytes),
+            rows: self.rows,
+            cols: self.cols,
+        }
+    }
+}
+
 /// Both products of one layer's experts.
 pub struct CpuExperts {
     gate_up: Experts,
@@ -82,8 +156,8 @@ pub struct CpuExperts {
 impl Engine for Cpu {
     type Burn = Burn;
     type Vector = Vec<f32>;
-    type Linear = Vec<Linear>;
-    type Table = Bf16;
+    type Linear = Vec<Matrix>;
+    type Table = Matrix;
     type Experts = CpuExperts;
     type Rotation = Rotation;
     type History = History;
@@ -93,7 +167,7 @@ impl Engine for Cpu {
         let plural = if threads == 1 { "" } else { "s" };
         format!(
             "cpu (candle, {}, {threads} thread{plural})",
-            self.kernels.name
+            self.arithmetic.kernels.name
         )
     }
 
@@ -106,11 +180,16 @@ impl Engine for Cpu {
     }
 
     fn load_linear(&self, parts: &[&Linear]) -> Self::Linear {
-        parts.iter().map(|&part| part.clone()).collect()
+        let matrix = |part: &&Linear| Matrix::new(&part.weight, Some(&part.bias), self.dense);
+        self.run(|| parts.iter().map(matrix).collect())
+    }
+
+    fn load_router(&self, router: &Linear) -> Self::Linear {
+        vec![Matrix::new(&router.weight, Some(&router.bias), Dense::Bf16)]
     }
 
     fn load_table(&self, table: &Bf16) -> Self::Table {
-        table.clone()
+        self.run(|| Matrix::new(table, None, self.dense))
     }
 
     fn load_experts(&self, gate_up: &Experts, down: &Experts) -> Self::Experts {
@@ -125,24 +204,25 @@ impl Engine for Cpu {
     }
 
     fn embed(&self, tokens: &[u32], table: &Self::Table) -> Tensor<Burn, 2> {
-        let values: Vec<f32> = tokens
-            .iter()
-            .flat_map(|&id| table.row(id as usize).chunks_exact(2))
-            .map(|bytes| bf16::from_le_bytes([bytes[0], bytes[1]]).to_f32())
-            .collect();
-        wrap(values, [tokens.len(), table.cols()])
+        let cols = table.cols;
+        let mut values = vec![0.0; tokens.len() * cols];
+        for (&id, values) in tokens.iter().zip(values.chunks_exact_mut(cols)) {
+            let row = table.values().slice(cols, id as usize..id as usize + 1);
+            self.arithmetic.kernels.unpack(row, cols, values);
+        }
+        wrap(values, [tokens.len(), cols])
     }
 
     fn rms_norm(&self, x: Tensor<Burn, 2>, gain: &Self::Vector, eps: f32) -> Tensor<Burn, 2> {
         let shape = x.dims();
         let mut y = vec![0.0; shape[0] * shape[1]];
-        products::rms_norm(&read(x), gain, eps, &mut y);
+        elementwise::rms_norm(&read(x), gain, eps, &mut y);
         wrap(y, shape)
     }
 
     fn linear(&self, x: Tensor<Burn, 2>, weight: &Self::Linear) -> Tensor<Burn, 2> {
         let [n, _] = x.dims();
-        let (y, rows) = self.product(&read(x), n, weight);
+        let (y, rows) = product(self.arithmetic, &read(x), n, weight);
         wrap(y, [n, rows])
     }
 
@@ -154,7 +234,7 @@ impl Engine for Cpu {
     fn rotate(&self, x: Tensor<Burn, 3>, rotation: &Self::Rotation) -> Tensor<Burn, 3> {
         let shape = x.dims();
         let mut values = read(x);
-        products::rotate(
+        elementwise::rotate(
             &mut values,
             shape[1],
             shape[2],
@@ -189,7 +269,7 @@ impl Engine for Cpu {
         let [n, heads, head_dim] = q.dims();
         let mut out = vec![0.0; n * heads * head_dim];
         Attention {
-            kernels: &self.kernels,
+            kernels: &self.arithmetic.kernels,
             history,
             start,
             window,
@@ -202,7 +282,7 @@ impl Engine for Cpu {
 
     fn route(&self, x: Tensor<Burn, 2>, router: &Self::Linear, top_k: usize) -> Routing<Burn> {
         let [n, _] = x.dims();
-        let (logits, experts) = self.product(&read(x), n, router);
+        let (logits, experts) = product(self.arithmetic.exact(), &read(x), n, router);
         let (mut ids, mut weights) = (Vec::with_capacity(n * top_k), Vec::with_capacity(n * top_k));
         for row in logits.chunks_exact(experts) {
             let (chosen, shares) = choose(row, top_k);
@@ -226,7 +306,7 @@ impl Engine for Cpu {
         let mut y = vec![0.0; shape[0] * shape[1]];
         let ids: Vec<u32> = routing.ids.into_data().iter::<u32>().collect();
         products::experts(
-            &self.kernels,
+            self.arithmetic,
             &read(x),
             shape[0],
             &ids,
@@ -241,35 +321,19 @@ impl Engine for Cpu {
 
     fn logits(&self, x: Tensor<Burn, 2>, unembedding: &Self::Table) -> Result<Vec<f32>, Error> {
         let [n, _] = x.dims();
-        let mut y = vec![0.0; n * unembedding.rows()];
-        products::linear(
-            &self.kernels,
-            &read(x),
-            n,
-            &LinearView::unbiased(unembedding),
-            &mut y,
-        );
+        let mut y = vec![0.0; n * unembedding.rows];
+        products::linear(self.arithmetic, &read(x), n, &[unembedding.view()], &mut y);
         Ok(y)
     }
 }
 
-impl Cpu {
-    /// `x Wᵀ + b` for weights side by side: `[n, rows of all]` and the number of rows.
-    fn product(&self, x: &[f32], n: usize, parts: &[Linear]) -> (Vec<f32>, usize) {
-        let rows = parts.iter().map(|part| part.weight.rows()).sum();
-        let mut y = vec![0.0; n * rows];
-        let mut first = 0;
-        for part in parts {
-            let width = part.weight.rows();
-            let mut columns = vec![0.0; n * width];
-            products::linear(&self.kernels, x, n, &part.into(), &mut columns);
-            for (y, columns) in y.chunks_exact_mut(rows).zip(columns.chunks_exact(width)) {
-                y[first..first + width].copy_from_slice(columns);
-            }
-            first += width;
-        }
-        (y, rows)
-    }
+/// `x Wᵀ + b` for weights side by side: `[n, rows of all]` and the number of rows.
+fn product(arithmetic: Arithmetic, x: &[f32], n: usize, parts: &[Matrix]) -> (Vec<f32>, usize) {
+    let views: Vec<_> = parts.iter().map(Matrix::view).collect();
+    let rows = views.iter().map(|view| view.rows).sum();
+    let mut y = vec![0.0; n * rows];
+    products::linear(arithmetic, x, n, &views, &mut y);
+    (y, rows)
 }
 
 /// The `k` largest of a token's router logits, falling, of equal ones the first; and the softmax over them alone.

@@ -82,7 +82,7 @@ impl<E: Engine> MlpBlock<E> {
     fn new(engine: &E, layer: &checkpoint::Layer) -> Self {
         Self {
             norm: engine.load_vector(&layer.mlp_norm),
-            router: engine.load_linear(&[&layer.router]),
+            router: engine.load_router(&layer.router),
             experts: engine.load_experts(&layer.gate_up, &layer.down),
         }
     }

@@ -406,6 +406,7 @@ fn a_checkpoint_without_vocabulary_is_refused() {
         kv_type: KvType::Bf16,
         context: None,
         threads: None,
+        ..LoadOptions::default()
     };
     let error = Model::load(&checkpoint, &options).err().unwrap();
     assert_eq!(
@@ -431,6 +432,7 @@ fn a_vocabulary_of_another_model_is_refused_by_its_file() {
         kv_type: KvType::Bf16,
         context: None,
         threads: Some(1),
+        ..LoadOptions::default()
     };
     let error = Model::load(&checkpoint, &options).err().unwrap();
     assert_eq!(

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // A panic is how a test fails.
 
 mod checkpoint;
+mod compute;
 mod goldens;
 mod harmony;
 mod model;

@@ -3,11 +3,16 @@
 
 use gptoss::checkpoint::Checkpoint;
 use gptoss::session::{
-    Cancel, ChatSession, LoadOptions, Message, Model, Sampling, Setup, Turn, TurnOptions,
+    Cancel, ChatSession, Compute, LoadOptions, Message, Model, Sampling, Setup, Turn, TurnOptions,
 };
 
 fn session() -> ChatSession {
-    let model = Model::load(&Checkpoint::tiny(), &LoadOptions::default()).unwrap();
+    // With nothing rounded, prefill and decode give the same bits.
+    let options = LoadOptions {
+        compute: Some(Compute::F32),
+        ..LoadOptions::default()
+    };
+    let model = Model::load(&Checkpoint::tiny(), &options).unwrap();
     let setup = Setup {
         date: Some("2025-06-28".to_owned()),
         ..Setup::default()

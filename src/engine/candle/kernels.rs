@@ -20,16 +20,28 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod dots;
+mod int8;
 mod lanes;
+mod packed;
+#[cfg(target_arch = "x86_64")]
+mod pairs;
 mod portable;
+mod rounded;
 mod sums;
 #[cfg(test)]
 pub(super) mod tests;
+#[cfg(target_arch = "x86_64")]
+mod vnni;
+mod words;
 
 use std::ops::Range;
 
 use half::bf16;
 
+pub use packed::{Bf16, Integers, Strips};
+pub use rounded::{Grid, Pairs, Q8Quad, QUAD, Quad, Quantized};
+
+use crate::engine::Compute;
 use lanes::{BLOCK, LANES};
 
 /// 32 activations: the 16 with an even column, then the 16 with an odd one.
@@ -94,6 +106,8 @@ pub enum Rows<'a> {
         /// `[rows, cols / 32]`
         scales: &'a [u8],
     },
+    /// 8 bits with a scale for each 32 columns; a row is filled up to whole quads.
+    Q8(&'a [Q8Quad]),
 }
 
 impl Rows<'_> {
@@ -107,6 +121,7 @@ impl Rows<'_> {
                 blocks: &blocks[cut(cols / 2)],
                 scales: &scales[cut(cols / BLOCK)],
             },
+            Self::Q8(quads) => Self::Q8(&quads[cut(cols.div_ceil(QUAD))]),
         }
     }
     /// Panics where this is not `count` rows of `cols` columns.
@@ -138,6 +153,11 @@ impl Rows<'_> {
                     "scales of {count} MXFP4 rows of {cols}"
                 );
             }
+            Self::Q8(quads) => assert_eq!(
+                quads.len(),
+                count * cols.div_ceil(QUAD),
+                "quads of {count} 8-bit rows of {cols}"
+            ),
         }
     }
 }
@@ -206,9 +226,13 @@ enum Set {
 /// One set of kernels; each for a kind of CPU.
 #[derive(Clone, Copy)]
 pub struct Kernels {
-    /// `portable`, `avx2` or `avx512`.
+    /// One of [`Kernels::NAMES`].
     pub name: &'static str,
     set: Set,
+    /// Integer products, if it has them.
+    pub integers: Option<Integers>,
+    /// BF16 products of many tokens, if it has them.
+    pub bf16: Option<Bf16>,
 }
 
 /// Runs `$method` of whatever set this is.
@@ -226,7 +250,8 @@ macro_rules! dispatch {
 
 impl Kernels {
     /// Every set, fastest first.
-    pub const NAMES: [&'static str; 3] = ["avx512", "avx2", "portable"];
+    pub const NAMES: [&'static str; 5] =
+        ["avx512-bf16", "avx512-vnni", "avx512", "avx2", "portable"];
 
     /// The fastest set that this CPU can run.
     pub fn detect() -> Self {
@@ -236,25 +261,67 @@ impl Kernels {
             .expect("the portable set runs everywhere")
     }
 
+    /// Every set that this CPU can run, fastest first.
+    pub fn available() -> impl Iterator<Item = Self> {
+        Self::NAMES.into_iter().filter_map(Self::by_name)
+    }
+
+    /// What activations are rounded to when `choice` is asked for: the fastest that is no further from f32 than the
+    /// official model in BF16 where nothing is, and f32 where this set has no instructions for the choice.
+    pub const fn compute(&self, choice: Option<Compute>) -> Compute {
+        match choice {
+            Some(Compute::Bf16) | None if self.bf16.is_some() => Compute::Bf16,
+            None if self.has_vnni() => Compute::Int16,
+            Some(choice @ (Compute::Int8 | Compute::Int16)) if self.integers.is_some() => choice,
+            _ => Compute::F32,
+        }
+    }
+
+    const fn has_vnni(&self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(Integers::Vnni(_)) = self.integers {
+            return true;
+        }
+        false
+    }
+
     /// The set of that name, if there is one and this CPU can run it.
     pub fn by_name(name: &str) -> Option<Self> {
-        match name {
-            "portable" => Some(Self {
-                name: "portable",
-                set: Set::Portable(portable::Portable),
-            }),
-            #[cfg(target_arch = "x86_64")]
-            "avx2" => Some(Self {
-                name: "avx2",
-                set: Set::Avx2(avx2::Avx2::detect()?),
-            }),
-            #[cfg(target_arch = "x86_64")]
-            "avx512" => Some(Self {
-                name: "avx512",
-                set: Set::Avx512(avx512::Avx512::detect()?),
-            }),
-            _ => None,
+        let name = Self::NAMES.into_iter().find(|known| *known == name)?;
+        let portable = Self {
+            name,
+            set: Set::Portable(portable::Portable),
+            integers: None,
+            bf16: None,
+        };
+        if name == "portable" {
+            return Some(portable);
         }
+        #[cfg(target_arch = "x86_64")]
+        return portable.on_x86();
+        #[cfg(not(target_arch = "x86_64"))]
+        None
+    }
+
+    /// The set of this name, beginning with the portable one.
+    #[cfg(target_arch = "x86_64")]
+    fn on_x86(mut self) -> Option<Self> {
+        let avx2 = avx2::Avx2::detect()?;
+        self.set = Set::Avx2(avx2);
+        self.integers = Some(Integers::Avx2(avx2));
+        if self.name == "avx2" {
+            return Some(self);
+        }
+        self.set = Set::Avx512(avx512::Avx512::detect()?);
+        if self.name == "avx512" {
+            return Some(self);
+        }
+        self.integers = Some(Integers::Vnni(vnni::Vnni::detect()?));
+        if self.name == "avx512-vnni" {
+            return Some(self);
+        }
+        self.bf16 = Some(Bf16::Avx512(pairs::Avx512Bf16::detect()?));
+        Some(self)
     }
 
     /// `out[t, r] = rows[r] . x[t]`.

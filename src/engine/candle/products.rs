@@ -12,11 +12,21 @@ use std::ops::Range;
 use half::bf16;
 use rayon::prelude::*;
 
-use super::kernels::{Activations, Block, Columns, Kernels, Rows, Values};
+use super::elementwise::swiglu;
+use super::kernels::{
+    Activations, Bf16, Block, Columns, Integers, Kernels, Pairs, Quad, Quantized, Rows, Strips,
+    Values,
+};
 use crate::checkpoint;
+use crate::engine::Compute;
 
-/// Tokens whose activations stay in the second cache while the rows of a task pass by.
+/// Tokens whose activations stay in the second cache while the rows of a task pass by, as f32 and rounded.
 const TOKENS: usize = 48;
+const ROUNDED_TOKENS: usize = 96;
+/// Tokens of a group from which on BF16 products are worth the decoding of their weights.
+const PAIR_TOKENS: usize = 4;
+/// Fewer activations than this are rounded by one thread.
+const MIN_ROUNDING: usize = 1 << 14;
 /// Rows of one call of a kernel.
 const ROWS: usize = 64;
 /// Rows of a task come in multiples of this, which keeps gate and up together.
@@ -26,11 +36,30 @@ const TASKS: usize = 8;
 /// Fewer multiplications than this are not worth a task.
 const MIN_WORK: usize = 1 << 16;
 
-/// `y = W x + b`, as stored: little-endian BF16, `weight` `[rows, cols]`, `bias` `[rows]`.
+/// Kernels, and how far activations may be rounded for them.
+#[derive(Clone, Copy)]
+pub struct Arithmetic {
+    /// What multiplies.
+    pub kernels: Kernels,
+    /// What it multiplies with.
+    pub compute: Compute,
+}
+
+impl Arithmetic {
+    /// The same kernels with nothing rounded.
+    pub const fn exact(self) -> Self {
+        Self {
+            compute: Compute::F32,
+            ..self
+        }
+    }
+}
+
+/// `y = W x + b`; the bias is little-endian BF16.
 #[derive(Clone, Copy)]
 pub struct LinearView<'a> {
-    /// `[rows, cols]`
-    pub weight: &'a [u8],
+    /// `[rows, cols]`, BF16 or 8 bits.
+    pub weight: Rows<'a>,
     /// `[rows]`
     pub bias: Option<&'a [u8]>,
     /// Outputs.
@@ -42,25 +71,16 @@ pub struct LinearView<'a> {
 impl<'a> LinearView<'a> {
     /// A matrix `[rows, cols]` without a bias.
     pub fn unbiased(weight: &'a checkpoint::Bf16) -> Self {
-        let rows = weight.shape.first().copied().unwrap_or(0);
         Self {
-            weight: &weight.bytes,
+            weight: Rows::Bf16(&weight.bytes),
             bias: None,
-            rows,
-            cols: weight.shape.get(1).copied().unwrap_or(1),
+            rows: weight.rows(),
+            cols: weight.cols(),
         }
     }
     fn matrix(&self) -> Matrix<'a> {
-        assert_eq!(
-            self.weight.len(),
-            2 * self.rows * self.cols,
-            "bytes of a matrix {} x {}",
-            self.rows,
-            self.cols
-        );
-        let weight = Weight::Rows(Rows::Bf16(self.weight));
         Matrix {
-            weight,
+            weight: Weight::Rows(self.weight),
             bias: self.bias,
             rows: self.rows,
             cols: self.cols,
@@ -157,13 +177,6 @@ impl<'a> ExpertsView<'a> {
             cols,
         }
     }
-    /// `x` `[n, cols]` in the order the weights want.
-    fn input<'x>(&self, x: &'x [f32]) -> Input<'x> {
-        match self.weight {
-            ExpertWeightView::Mxfp4 { .. } => Input::Split(Activations::new(x, self.cols)),
-            ExpertWeightView::Bf16(_) => Input::Plain(x),
-        }
-    }
 }
 
 #[derive(Clone, Copy)]
@@ -181,18 +194,58 @@ struct Matrix<'a> {
     cols: usize,
 }
 
+/// The activations of all tokens, in the form that the kernels want for a weight.
 enum Input<'a> {
     Split(Activations),
     Plain(&'a [f32]),
+    Pairs(Bf16, Pairs),
+    Int8(Integers, Quantized<1>),
+    Int16(Integers, Quantized<2>),
 }
 
 /// The tokens of one block, as a kernel reads them.
 enum Gathered<'a> {
     Split(Vec<&'a [Block]>),
     Plain(Vec<f32>),
+    Pairs(Bf16, Vec<&'a [u32]>),
+    Int8(Integers, Vec<&'a [Quad<1>]>),
+    Int16(Integers, Vec<&'a [Quad<2>]>),
 }
 
-impl Input<'_> {
+impl<'a> Input<'a> {
+    /// `x` `[n, cols]` for products with `matrix`, of which one has about `tokens` tokens.
+    fn new(arithmetic: Arithmetic, x: &'a [f32], matrix: &Matrix<'_>, tokens: usize) -> Self {
+        let Arithmetic { kernels, compute } = arithmetic;
+        let Weight::Rows(rows) = matrix.weight else {
+            return Self::Plain(x);
+        };
+        let many = tokens >= PAIR_TOKENS && matrix.rows.is_multiple_of(Bf16::ROWS);
+        let pairs = kernels.bf16.filter(|_| many);
+        match (compute, rows, kernels.integers, pairs) {
+            (Compute::Bf16, Rows::Bf16(_) | Rows::Mxfp4 { .. }, _, Some(set))
+            | (Compute::Int8, Rows::Bf16(_), _, Some(set)) => {
+                let mut pairs = Pairs::zeros(x.len() / matrix.cols, matrix.cols);
+                round_rows(x, matrix.cols, pairs.rows_mut(), |x, row| set.round(x, row));
+                Self::Pairs(set, pairs)
+            }
+            (Compute::Int8, Rows::Mxfp4 { .. } | Rows::Q8(_), Some(set), _) => {
+                Self::Int8(set, quantized(set, rows, x, matrix.cols))
+            }
+            (Compute::Int16 | Compute::Bf16, Rows::Mxfp4 { .. } | Rows::Q8(_), Some(set), _) => {
+                Self::Int16(set, quantized(set, rows, x, matrix.cols))
+            }
+            _ => Self::Split(Activations::new(x, matrix.cols)),
+        }
+    }
+
+    /// Tokens that a task takes at a time.
+    const fn tokens(&self) -> usize {
+        match self {
+            Self::Split(_) | Self::Plain(_) => TOKENS,
+            Self::Pairs(..) | Self::Int8(..) | Self::Int16(..) => ROUNDED_TOKENS,
+        }
+    }
+
     fn gather(&self, cols: usize, tokens: &[usize]) -> Gathered<'_> {
         match self {
             Self::Split(x) => Gathered::Split(tokens.iter().map(|t| x.row(*t)).collect()),
@@ -203,16 +256,66 @@ impl Input<'_> {
                     .copied()
                     .collect(),
             ),
+            Self::Pairs(set, x) => Gathered::Pairs(*set, tokens.iter().map(|t| x.row(*t)).collect()),
+            Self::Int8(set, x) => Gathered::Int8(*set, tokens.iter().map(|t| x.row(*t)).collect()),
+            Self::Int16(set, x) => {
+                Gathered::Int16(*set, tokens.iter().map(|t| x.row(*t)).collect())
+            }
         }
+    }
+}
+
+fn quantized<const P: usize>(
+    set: Integers,
+    rows: Rows<'_>,
+    x: &[f32],
+    cols: usize,
+) -> Quantized<P> {
+    let grid = set.grid(rows);
+    let mut quantized = Quantized::zeros(x.len() / cols, cols);
+    round_rows(x, cols, quantized.rows_mut(), |x, row| set.quantize(x, grid, row));
+    quantized
+}
+
+/// Rounds every row of `x` into its place, on all threads where there are many.
+fn round_rows<T: Send>(
+    x: &[f32],
+    cols: usize,
+    rows: std::slice::ChunksExactMut<'_, T>,
+    round: impl Fn(&[f32], &mut [T]) + Sync,
+) {
+    let rows = x.chunks_exact(cols).zip(rows);
+    if x.len() < MIN_ROUNDING {
+        rows.for_each(|(x, row)| round(x, row));
+    } else {
+        let rows: Vec<_> = rows.collect();
+        rows.into_par_iter().for_each(|(x, row)| round(x, row));
     }
 }
 
 impl Matrix<'_> {
     /// `out[t] = W[rows] x[t] + b[rows]`, `out` `[tokens, rows.len()]`.
-    fn apply(&self, k: &Kernels, rows: Range<usize>, x: &Gathered<'_>, out: &mut [f32]) {
+    fn apply(
+        &self,
+        k: &Kernels,
+        rows: Range<usize>,
+        x: &Gathered<'_>,
+        strips: &mut Strips,
+        out: &mut [f32],
+    ) {
+        let cols = self.cols;
         match (self.weight, x) {
             (Weight::Rows(all), Gathered::Split(x)) => {
-                k.dots(all.slice(self.cols, rows.clone()), self.cols, x, out);
+                k.dots(all.slice(cols, rows.clone()), cols, x, out);
+            }
+            (Weight::Rows(all), Gathered::Pairs(set, x)) => {
+                set.dots(all.slice(cols, rows.clone()), cols, x, strips, out);
+            }
+            (Weight::Rows(all), Gathered::Int8(set, x)) => {
+                set.dots(all.slice(cols, rows.clone()), cols, x, strips, out);
+            }
+            (Weight::Rows(all), Gathered::Int16(set, x)) => {
+                set.dots(all.slice(cols, rows.clone()), cols, x, strips, out);
             }
             (Weight::Columns(bytes), Gathered::Plain(x)) => {
                 let values = Values::Bf16(bytes);
@@ -258,7 +361,8 @@ struct Task<'a, 'y> {
 }
 
 /// The products of all groups in one parallel pass. `finish` turns a piece of a result into its piece of `y`
-/// `[slots, width]`, whose rows are as long as those of the result or half as long.
+/// `[slots, width]`, whose rows are as long as those of the result or half as long; the results of groups with the
+/// same slots lie side by side.
 fn products(
     k: &Kernels,
     groups: &[Group<'_>],
@@ -267,21 +371,30 @@ fn products(
     width: usize,
     finish: impl Fn(&mut [f32], &[f32]) + Sync,
 ) {
-    let Some(Matrix { rows, cols, .. }) = groups.first().map(|group| group.matrix) else {
+    let Some(first) = groups.first() else {
         return;
     };
     let slots = y.len() / width;
-    let shrink = rows / width;
+    let cols = first.matrix.cols;
+    let rows: usize = groups.iter().map(|group| group.matrix.rows).sum();
+    let row: usize = groups
+        .iter()
+        .filter(|group| group.slots == first.slots)
+        .map(|group| group.matrix.rows)
+        .sum();
+    let shrink = row / width;
 
-    let even_share = (groups.len() * rows).div_ceil(TASKS * rayon::current_num_threads());
-    let worth_it = MIN_WORK.div_ceil(cols * slots.div_ceil(groups.len()));
+    let even_share = rows.div_ceil(TASKS * rayon::current_num_threads());
+    let tokens: usize = groups.iter().map(|group| group.slots.len()).sum();
+    let worth_it = MIN_WORK.div_ceil(cols * tokens.div_ceil(groups.len()));
     let chunk = even_share.max(worth_it).next_multiple_of(UNIT);
-    let mut tasks = Vec::with_capacity(groups.len() * rows.div_ceil(chunk));
-    let mut first_task = vec![0; slots];
+    let mut tasks = Vec::with_capacity(groups.len() + rows.div_ceil(chunk));
+    let mut first_task = vec![usize::MAX; slots];
     for group in groups {
         for slot in &group.slots {
-            first_task[*slot] = tasks.len();
+            first_task[*slot] = first_task[*slot].min(tasks.len());
         }
+        let rows = group.matrix.rows;
         tasks.extend((0..rows).step_by(chunk).map(|start| Task {
             matrix: group.matrix,
             inputs: &group.inputs,
@@ -289,9 +402,14 @@ fn products(
             out: Vec::with_capacity(group.slots.len()),
         }));
     }
-    for (y, first) in y.chunks_exact_mut(width).zip(first_task) {
-        for (piece, task) in y.chunks_mut(chunk / shrink).zip(&mut tasks[first..]) {
+    for (mut y, first) in y.chunks_exact_mut(width).zip(first_task) {
+        for task in &mut tasks[first..] {
+            if y.is_empty() {
+                break;
+            }
+            let (piece, rest) = y.split_at_mut(task.rows.len() / shrink);
             task.out.push(piece);
+            y = rest;
         }
     }
     if tasks.len() == 1 {
@@ -314,13 +432,15 @@ impl Task<'_, '_> {
             rows,
             mut out,
         } = self;
-        let mut result = vec![0.0; TOKENS.min(inputs.len()) * ROWS.min(rows.len())];
-        for (inputs, out) in inputs.chunks(TOKENS).zip(out.chunks_mut(TOKENS)) {
+        let tokens = x.tokens();
+        let mut strips = Strips::default();
+        let mut result = vec![0.0; tokens.min(inputs.len()) * ROWS.min(rows.len())];
+        for (inputs, out) in inputs.chunks(tokens).zip(out.chunks_mut(tokens)) {
             let x = x.gather(matrix.cols, inputs);
             for start in rows.clone().step_by(ROWS) {
                 let here = start..rows.end.min(start + ROWS);
                 let result = &mut result[..inputs.len() * here.len()];
-                matrix.apply(k, here.clone(), &x, result);
+                matrix.apply(k, here.clone(), &x, &mut strips, result);
                 let piece = (here.start - rows.start) / shrink..(here.end - rows.start) / shrink;
                 for (result, out) in result.chunks_exact(here.len()).zip(&mut *out) {
                     finish(&mut out[piece.clone()], result);
@@ -330,28 +450,40 @@ impl Task<'_, '_> {
     }
 }
 
-/// `y = W x + b` for `n` tokens.
+/// `y = W x + b` for `n` tokens and matrices that read the same input; their results lie side by side.
 ///
 /// # Shapes
-/// `x`: `[n, cols]`; `y`: `[n, rows]`.
-pub fn linear(k: &Kernels, x: &[f32], n: usize, w: &LinearView<'_>, y: &mut [f32]) {
-    assert_eq!(
-        (x.len(), y.len()),
-        (n * w.cols, n * w.rows),
-        "{n} tokens through {} x {}",
-        w.rows,
-        w.cols
-    );
-    if n == 0 {
+/// `x`: `[n, cols]`; `y`: `[n, rows of all parts]`.
+pub fn linear(
+    arithmetic: Arithmetic,
+    x: &[f32],
+    n: usize,
+    parts: &[LinearView<'_>],
+    y: &mut [f32],
+) {
+    let rows: usize = parts.iter().map(|part| part.rows).sum();
+    let Some(first) = parts.first().filter(|_| n > 0) else {
         return;
-    }
-    let group = Group {
-        matrix: w.matrix(),
-        inputs: (0..n).collect(),
-        slots: (0..n).collect(),
     };
-    let x = Input::Split(Activations::new(x, w.cols));
-    products(k, &[group], &x, y, w.rows, <[f32]>::copy_from_slice);
+    for part in parts {
+        assert_eq!(
+            (x.len(), y.len()),
+            (n * part.cols, n * rows),
+            "{n} tokens through {rows} x {}",
+            part.cols
+        );
+    }
+    let groups: Vec<_> = parts
+        .iter()
+        .map(|part| Group {
+            matrix: part.matrix(),
+            inputs: (0..n).collect(),
+            slots: (0..n).collect(),
+        })
+        .collect();
+    let x = Input::new(arithmetic, x, &first.matrix(), n);
+    let k = &arithmetic.kernels;
+    products(k, &groups, &x, y, rows, <[f32]>::copy_from_slice);
 }
 
 /// The experts' MLP: for every token the sum over its chosen experts, in the order given, of
@@ -365,7 +497,7 @@ pub fn linear(k: &Kernels, x: &[f32], n: usize, w: &LinearView<'_>, y: &mut [f32
     reason = "they are the operands of one operation"
 )]
 pub fn experts(
-    k: &Kernels,
+    arithmetic: Arithmetic,
     x: &[f32],
     n: usize,
     ids: &[u32],
@@ -397,12 +529,15 @@ pub fn experts(
     for (slot, id) in ids.iter().enumerate() {
         chosen[*id as usize].push(slot);
     }
+    let used = chosen.iter().filter(|slots| !slots.is_empty()).count();
+    let tokens = ids.len() / used;
+    let k = &arithmetic.kernels;
     let mut activated = vec![0.0; ids.len() * intermediate];
     let by_token = groups(&chosen, gate_up, |slot| slot / top_k);
     products(
         k,
         &by_token,
-        &gate_up.input(x),
+        &Input::new(arithmetic, x, &gate_up.matrix(0), tokens),
         &mut activated,
         intermediate,
         |out, gate_up| swiglu(gate_up, limit, out),
@@ -413,7 +548,7 @@ pub fn experts(
     products(
         k,
         &by_slot,
-        &down.input(&activated),
+        &Input::new(arithmetic, &activated, &down.matrix(0), tokens),
         &mut outputs,
         hidden,
         <[f32]>::copy_from_slice,
@@ -450,73 +585,4 @@ fn groups<'a>(
         slots: slots.clone(),
     })
     .collect()
-}
-
-/// The gated activation of gpt-oss: `gate * sigmoid(1.702 * gate) * (up + 1)`, gate clamped from above and up from
-/// both sides. `gate_up` alternates gate and up and is twice as long as `out`. NaN stays NaN.
-pub fn swiglu(gate_up: &[f32], limit: f32, out: &mut [f32]) {
-    const ALPHA: f32 = 1.702;
-    for (out, [gate, up]) in out.iter_mut().zip(gate_up.as_chunks().0) {
-        let gate = if *gate > limit { limit } else { *gate };
-        let up = up.clamp(-limit, limit);
-        *out = gate * (1.0 / (1.0 + (-ALPHA * gate).exp())) * (up + 1.0);
-    }
-}
-
-/// `y = x / sqrt(mean(x^2) + eps) * gain`, row by row.
-///
-/// # Shapes
-/// `x`, `y`: `[n, hidden]`; `gain`: `[hidden]`.
-pub fn rms_norm(x: &[f32], gain: &[f32], eps: f32, y: &mut [f32]) {
-    assert_eq!(x.len(), y.len(), "values in and out");
-    let hidden = gain.len();
-    let row = |(x, y): (&[f32], &mut [f32])| {
-        let scale = 1.0 / (sum_of_squares(x) / hidden as f32 + eps).sqrt();
-        for ((y, x), gain) in y.iter_mut().zip(x).zip(gain) {
-            *y = x * scale * gain;
-        }
-    };
-    x.par_chunks_exact(hidden)
-        .zip(y.par_chunks_exact_mut(hidden))
-        .with_min_len(16)
-        .for_each(row);
-}
-
-/// In sixteen partial sums, which the compiler vectorises.
-fn sum_of_squares(x: &[f32]) -> f32 {
-    let (chunks, rest) = x.as_chunks::<16>();
-    let mut sums = [0.0; 16];
-    for chunk in chunks {
-        for (sum, x) in sums.iter_mut().zip(chunk) {
-            *sum += x * x;
-        }
-    }
-    sums.iter().sum::<f32>() + rest.iter().map(|x| x * x).sum::<f32>()
-}
-
-/// The rotary embedding over the two halves of a head, in place:
-/// `(a, b) -> (a cos - b sin, b cos + a sin)` with `a` from the first half and `b` from the second.
-///
-/// # Shapes
-/// `x`: `[n, heads, head_dim]`; `cos`, `sin`: `[n, head_dim / 2]`.
-pub fn rotate(x: &mut [f32], heads: usize, head_dim: usize, cos: &[f32], sin: &[f32]) {
-    let half = head_dim / 2;
-    assert_eq!(cos.len(), sin.len(), "cosines and sines");
-    assert_eq!(
-        x.len() / (heads * head_dim) * half,
-        cos.len(),
-        "a row of cosines for each token"
-    );
-    let tokens = x.chunks_exact_mut(heads * head_dim);
-    for ((x, cos), sin) in tokens
-        .zip(cos.chunks_exact(half))
-        .zip(sin.chunks_exact(half))
-    {
-        for x in x.chunks_exact_mut(head_dim) {
-            let (a, b) = x.split_at_mut(half);
-            for (((a, b), cos), sin) in a.iter_mut().zip(b).zip(cos).zip(sin) {
-                (*a, *b) = (*a * cos - *b * sin, *b * cos + *a * sin);
-            }
-        }
-    }
 }

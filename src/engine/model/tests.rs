@@ -16,6 +16,7 @@ use crate::checkpoint::{Bf16, Bytes, ExpertWeight, Experts, Layer, Linear, RopeS
 use crate::engine::candle::Cpu;
 use crate::engine::candle::kernels::Kernels;
 use crate::engine::twin::Twin;
+use crate::engine::{Compute, EngineOptions};
 
 const HIDDEN: usize = 128;
 const INTERMEDIATE: usize = 64;
@@ -205,11 +206,12 @@ const LAYERS: [(&str, LayerType); 2] = [
 #[test]
 fn the_kernels_compute_a_layer_as_the_reference_does() {
     const { assert!(TOKENS > 128, "the window must cut something off") };
-    for name in ["portable", "avx2", "avx512"] {
-        let Some(kernels) = Kernels::by_name(name) else {
-            continue;
-        };
-        let engine = Cpu::with_kernels(kernels, Some(2)).unwrap();
+    let exact = EngineOptions {
+        compute: Some(Compute::F32),
+        ..EngineOptions::default()
+    };
+    for kernels in Kernels::available() {
+        let engine = Cpu::with_kernels(kernels, &exact).unwrap();
         for (golden, layer_type) in LAYERS {
             one_layer(&engine, golden, layer_type);
         }

@@ -6,6 +6,7 @@
 )]
 
 use super::lanes::{BLOCK, LANES, Lanes};
+use super::rounded::{Q8Quad, QUAD};
 use super::{Block, Rows};
 
 /// `out[t, r] = rows[r] . x[t]` in tiles of `R` rows by `T` tokens.
@@ -38,6 +39,14 @@ pub fn dots<L: Lanes, const R: usize, const T: usize>(
                 blocks: blocks.as_chunks().0,
                 scales,
                 row: first.len(),
+            };
+            tiles::<_, _, R, T>(l, matrix, count, x, out);
+        }
+        Rows::Q8(quads) => {
+            let matrix = Q8Rows {
+                quads,
+                row: quads.len() / count.max(1),
+                blocks: first.len(),
             };
             tiles::<_, _, R, T>(l, matrix, count, x, out);
         }
@@ -330,6 +339,57 @@ impl Row for Mxfp4Row<'_> {
     }
 }
 
+#[derive(Clone, Copy)]
+struct Q8Rows<'a> {
+    quads: &'a [Q8Quad],
+    /// Quads of a row.
+    row: usize,
+    /// Blocks of a row; the last one may be filled up.
+    blocks: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Q8Row<'a> {
+    quads: &'a [Q8Quad],
+    blocks: usize,
+}
+
+impl<'a> Matrix for Q8Rows<'a> {
+    type Row = Q8Row<'a>;
+    const SIDE_BY_SIDE: bool = true;
+    #[inline(always)]
+    fn row(self, r: usize) -> Self::Row {
+        Q8Row {
+            quads: &self.quads[r * self.row..][..self.row],
+            blocks: self.blocks,
+        }
+    }
+}
+
+impl Row for Q8Row<'_> {
+    #[inline(always)]
+    fn blocks(self) -> usize {
+        self.blocks
+    }
+    #[inline(always)]
+    fn cut(self, blocks: usize) -> Self {
+        Self { blocks, ..self }
+    }
+    #[inline(always)]
+    fn block<L: Lanes>(self, l: L, i: usize) -> [L::V; 2] {
+        let (quad, b) = (&self.quads[i / 4], i % 4);
+        let scale = quad.scale(b);
+        [
+            l.scaled_i8(&quad.evens.as_chunks().0[b], scale),
+            l.scaled_i8(&quad.odds.as_chunks().0[b], scale),
+        ]
+    }
+    #[inline(always)]
+    fn tail<L: Lanes>(self, _: L) -> Option<[L::V; 2]> {
+        None
+    }
+}
+
 /// Rows to f32, each in its own order.
 #[inline(always)]
 pub fn unpack<L: Lanes>(l: L, rows: Rows<'_>, cols: usize, out: &mut [f32]) {
@@ -350,6 +410,14 @@ pub fn unpack<L: Lanes>(l: L, rows: Rows<'_>, cols: usize, out: &mut [f32]) {
                     blocks: blocks.as_chunks().0,
                     scales,
                     row: cols / BLOCK,
+                };
+                unpack_row(l, matrix.row(r), out);
+            }
+            Rows::Q8(quads) => {
+                let matrix = Q8Rows {
+                    quads,
+                    row: cols.div_ceil(QUAD),
+                    blocks: cols.div_ceil(BLOCK),
                 };
                 unpack_row(l, matrix.row(r), out);
             }

@@ -55,4 +55,6 @@ pub trait Lanes: Copy {
     fn split_f32(self, block: &[f32; BLOCK]) -> [Self::V; 2];
     /// The even and the odd elements of an MXFP4 block, scale applied.
     fn split_mxfp4(self, block: &[u8; BLOCK / 2], scale: u8) -> [Self::V; 2];
+    /// Sixteen signed bytes times `scale`.
+    fn scaled_i8(self, bytes: &[u8; LANES], scale: f32) -> Self::V;
 }

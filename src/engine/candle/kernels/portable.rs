@@ -131,4 +131,8 @@ impl Lanes for Portable {
         }
         [widen(&evens, scale), widen(&odds, scale)]
     }
+    #[inline(always)]
+    fn scaled_i8(self, bytes: &[u8; LANES], scale: f32) -> Self::V {
+        bytes.map(|byte| f32::from(byte as i8) * scale)
+    }
 }

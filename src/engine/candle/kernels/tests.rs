@@ -6,12 +6,11 @@ use safetensors::SafeTensors;
 use super::lanes::E2M1;
 use super::*;
 
+mod rounded;
+
 /// Every set that this machine can run.
 pub fn sets() -> Vec<Kernels> {
-    Kernels::NAMES
-        .into_iter()
-        .filter_map(Kernels::by_name)
-        .collect()
+    Kernels::available().collect()
 }
 
 /// A small generator of test values (xorshift), the same on every machine.

@@ -2,7 +2,15 @@ use proptest::prelude::*;
 use safetensors::SafeTensors;
 
 use super::super::kernels::tests::{Random, bf16_bytes, bits, decode, floats, golden, sets};
+use super::super::elementwise::{rms_norm, rotate};
 use super::*;
+
+const fn exact(kernels: Kernels) -> Arithmetic {
+    Arithmetic {
+        kernels,
+        compute: Compute::F32,
+    }
+}
 
 fn close(got: &[f32], expected: &[f32], tolerance: f32, what: &str) {
     assert_eq!(got.len(), expected.len(), "{what}");
@@ -108,7 +116,7 @@ impl Mlp {
     }
     fn run(
         &self,
-        k: &Kernels,
+        arithmetic: Arithmetic,
         tokens: Range<usize>,
         [gate_up, down]: &[ExpertsView<'_>; 2],
     ) -> Vec<f32> {
@@ -117,7 +125,7 @@ impl Mlp {
         let x = &self.x[tokens.start * HIDDEN..][..n * HIDDEN];
         let [ids, weights] = [4 * tokens.start, 4 * tokens.end];
         experts(
-            k,
+            arithmetic,
             x,
             n,
             &self.ids[ids..weights],
@@ -162,7 +170,7 @@ fn the_experts_equal_the_golden_layers() {
     for name in ["layer_full.safetensors", "layer_sliding.safetensors"] {
         let mlp = Mlp::new(name);
         for k in sets() {
-            let y = mlp.run(&k, 0..150, &mlp.views());
+            let y = mlp.run(exact(k), 0..150, &mlp.views());
             close(&y, &mlp.expected, 1e-5, &format!("{name} with {}", k.name));
         }
     }
@@ -180,10 +188,10 @@ fn experts_in_bf16_equal_the_golden_layer() {
     down.weight = ExpertWeightView::Bf16(&weights[1]);
     let views = [gate_up, down];
     for k in sets() {
-        let y = mlp.run(&k, 0..150, &views);
+        let y = mlp.run(exact(k), 0..150, &views);
         close(&y, &mlp.expected, 1e-5, k.name);
         let alone: Vec<f32> = (0..150)
-            .flat_map(|t| mlp.run(&k, t..t + 1, &views))
+            .flat_map(|t| mlp.run(exact(k), t..t + 1, &views))
             .collect();
         assert_eq!(bits(&alone), bits(&y), "{}", k.name);
     }
@@ -193,16 +201,16 @@ fn experts_in_bf16_equal_the_golden_layer() {
 fn a_token_gets_the_same_bits_alone_in_a_batch_and_on_any_number_of_threads() {
     let mlp = Mlp::new("layer_full.safetensors");
     for k in sets() {
-        let together = in_pool(3, || mlp.run(&k, 0..150, &mlp.views()));
+        let together = in_pool(3, || mlp.run(exact(k), 0..150, &mlp.views()));
         let alone: Vec<f32> = in_pool(1, || {
             (0..150)
-                .flat_map(|t| mlp.run(&k, t..t + 1, &mlp.views()))
+                .flat_map(|t| mlp.run(exact(k), t..t + 1, &mlp.views()))
                 .collect()
         });
         assert_eq!(bits(&alone), bits(&together), "{}", k.name);
         let chunks: Vec<f32> = [0..7, 7..71, 71..150]
             .into_iter()
-            .flat_map(|c| mlp.run(&k, c, &mlp.views()))
+            .flat_map(|c| mlp.run(exact(k), c, &mlp.views()))
             .collect();
         assert_eq!(bits(&chunks), bits(&together), "{}", k.name);
     }
@@ -219,10 +227,10 @@ proptest! {
         let [weight, bias, x] = [rows * cols, rows, n * cols].map(|len| random.values(len));
         let [weight, bias] = [weight, bias].map(|values| bf16_bytes(&values));
         let wide = |bytes: &[u8], i: usize| f64::from(bf16::from_le_bytes([bytes[2 * i], bytes[2 * i + 1]]).to_f32());
-        let w = LinearView { weight: &weight, bias: biased.then_some(&bias), rows, cols };
+        let w = LinearView { weight: Rows::Bf16(&weight), bias: biased.then_some(&bias), rows, cols };
         for k in sets() {
             let mut y = vec![f32::NAN; n * rows];
-            in_pool(threads, || linear(&k, &x, n, &w, &mut y));
+            in_pool(threads, || linear(exact(k), &x, n, &[w], &mut y));
             for t in 0..n {
                 for r in 0..rows {
                     let start = if biased { wide(&bias, r) } else { 0.0 };
@@ -231,7 +239,7 @@ proptest! {
                     prop_assert!((got - exact).abs() < 1e-5 * (cols as f64 / 16.0 + 4.0), "{}: {got} for {exact}", k.name);
                 }
                 let mut alone = vec![f32::NAN; rows];
-                linear(&k, &x[t * cols..][..cols], 1, &w, &mut alone);
+                linear(exact(k), &x[t * cols..][..cols], 1, &[w], &mut alone);
                 prop_assert_eq!(bits(&alone), bits(&y[t * rows..][..rows]), "{}", k.name);
             }
         }

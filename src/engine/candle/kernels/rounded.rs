@@ -1,0 +1,258 @@
+//! Activations rounded for products that have instructions for it, and weights rounded to 8 bits.
+//!
+//! For integer products a block of 32 activations has one scale and is kept as one plane of int8, or as two: `scale * (128 high + low)`,
+//! about 15 bits, which lies closer to f32 than BF16 does. Four blocks make a quad, in the order in which the nibbles
+//! of four MXFP4 blocks come out of 64 bytes: the even columns of each block, then the odd ones.
+
+use half::bf16;
+
+use super::lanes::{BLOCK, LANES};
+
+/// Columns of a quad.
+pub const QUAD: usize = 4 * BLOCK;
+
+/// 128 activations in `P` planes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C, align(64))]
+pub struct Quad<const P: usize> {
+    /// The most significant plane first; of each the even columns of four blocks, then the odd ones, four to a word.
+    pub planes: [[[i32; LANES]; 2]; P],
+    /// What a dot with unsigned weights starts from: in the first lane of each block its sum times minus the zero
+    /// point of the weights.
+    pub offset: [i32; LANES],
+    /// The scale of each block times the unit of the weights, four times.
+    pub scale: [f32; LANES],
+}
+
+impl<const P: usize> Default for Quad<P> {
+    fn default() -> Self {
+        Self {
+            planes: [[[0; LANES]; 2]; P],
+            offset: [0; LANES],
+            scale: [0.0; LANES],
+        }
+    }
+}
+
+/// Rows of activations in `P` planes, filled up with zeros to whole quads.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Quantized<const P: usize> {
+    quads: Vec<Quad<P>>,
+    row: usize,
+}
+
+impl<const P: usize> Quantized<P> {
+    /// Room for `n` rows of `cols` values.
+    pub fn zeros(n: usize, cols: usize) -> Self {
+        let row = cols.div_ceil(QUAD);
+        Self {
+            quads: vec![Quad::default(); n * row],
+            row,
+        }
+    }
+    /// The quads of row `i`.
+    pub fn row(&self, i: usize) -> &[Quad<P>] {
+        &self.quads[i * self.row..][..self.row]
+    }
+    /// The rows one after the other, to be filled.
+    pub fn rows_mut(&mut self) -> std::slice::ChunksExactMut<'_, Quad<P>> {
+        self.quads.chunks_exact_mut(self.row)
+    }
+    /// What the planes stand for, `[n, cols]`: what a product over them sees instead of the activations.
+    #[cfg(test)]
+    pub fn values(&self, cols: usize, grid: Grid) -> Vec<f32> {
+        let mut values = Vec::new();
+        for quads in self.quads.chunks_exact(self.row) {
+            values.extend((0..cols).map(|col| {
+                let (quad, block, i) = (col / QUAD, col % QUAD / BLOCK, col % BLOCK);
+                let word = 4 * block + i / 2 / 4;
+                let quad = &quads[quad];
+                let plane = |p: usize| {
+                    let bytes = quad.planes[p][i % 2][word].to_le_bytes();
+                    f64::from(bytes[i / 2 % 4] as i8)
+                };
+                let whole = (0..P).fold(0.0, |sum, p| 128.0 * sum + plane(p));
+                (whole * f64::from(quad.scale[4 * block] / grid.unit)) as f32
+            }));
+        }
+        values
+    }
+}
+
+/// What packed weights are made of: integers, as the instructions want them, less `zero`, times `unit`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Grid {
+    /// What was added to make them unsigned.
+    pub zero: i32,
+    /// What one step is worth, beside the scale of a block.
+    pub unit: f32,
+}
+
+/// Rounds a row, for weights of `grid`.
+#[inline(always)]
+pub fn quantize<const P: usize>(x: &[f32], grid: Grid, quads: &mut [Quad<P>]) {
+    for (x, quad) in x.chunks(QUAD).zip(quads) {
+        for (b, x) in x.chunks(BLOCK).enumerate() {
+            let mut block = [0.0; BLOCK];
+            block[..x.len()].copy_from_slice(x);
+            quantize_block(&block, grid, b, quad);
+        }
+    }
+}
+
+#[inline(always)]
+fn quantize_block<const P: usize>(x: &[f32; BLOCK], grid: Grid, b: usize, quad: &mut Quad<P>) {
+    let steps = if P == 1 { 127.0 } else { 127.0 * 128.0 };
+    let largest = largest(x);
+    let scale = largest / steps;
+    // A block of subnormals rounds to zero; one with a NaN or an infinity has a scale that says so.
+    let inverse = if scale >= f32::MIN_POSITIVE { 1.0 / scale } else { 0.0 };
+    let inverse = if inverse.is_finite() { inverse } else { 0.0 };
+    let mut sum = 0;
+    for half in 0..2 {
+        let mut planes = [[0_i8; LANES]; P];
+        for i in 0..LANES {
+            let q = to_integer(x[2 * i + half] * inverse);
+            sum += q;
+            if P == 1 {
+                planes[0][i] = q as i8;
+            } else {
+                let high = (q + 64) >> 7;
+                planes[0][i] = high as i8;
+                planes[P - 1][i] = (q - (high << 7)) as i8;
+            }
+        }
+        for p in 0..P {
+            for word in 0..4 {
+                let bytes = std::array::from_fn(|i| planes[p][4 * word + i] as u8);
+                quad.planes[p][half][4 * b + word] = i32::from_le_bytes(bytes);
+            }
+        }
+    }
+    quad.offset[4 * b] = -grid.zero * sum;
+    quad.scale[4 * b..4 * b + 4].fill(scale * grid.unit);
+}
+
+/// The largest magnitude. As integers, because there NaN is larger than all others and does not get lost.
+#[inline(always)]
+fn largest(x: &[f32; BLOCK]) -> f32 {
+    let mut bits = [0; LANES];
+    for i in 0..LANES {
+        let [a, b] = [x[i], x[LANES + i]].map(|x| x.to_bits() & 0x7fff_ffff);
+        bits[i] = a.max(b);
+    }
+    f32::from_bits(bits.into_iter().fold(0, u32::max))
+}
+
+/// To the nearest integer, halves to even; for less than 2^22. An addition that the compiler vectorises.
+#[inline(always)]
+fn to_integer(x: f32) -> i32 {
+    const MAGIC: f32 = 12_582_912.0; // 1.5 * 2^23
+    let bits = (x + MAGIC).to_bits();
+    (bits as i32).wrapping_sub(MAGIC.to_bits() as i32)
+}
+
+/// Rows of activations rounded to BF16, two to a word, filled up with zeros to whole blocks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pairs {
+    words: Vec<u32>,
+    row: usize,
+}
+
+impl Pairs {
+    /// Room for `n` rows of `cols` values.
+    pub fn zeros(n: usize, cols: usize) -> Self {
+        let row = cols.next_multiple_of(BLOCK) / 2;
+        Self {
+            words: vec![0; n * row],
+            row,
+        }
+    }
+    /// The words of row `i`.
+    pub fn row(&self, i: usize) -> &[u32] {
+        &self.words[i * self.row..][..self.row]
+    }
+    /// The rows one after the other, to be filled.
+    pub fn rows_mut(&mut self) -> std::slice::ChunksExactMut<'_, u32> {
+        self.words.chunks_exact_mut(self.row)
+    }
+}
+
+/// Rounds a row to nearest, halves to even.
+#[inline(always)]
+pub fn round(x: &[f32], words: &mut [u32]) {
+    let (pairs, rest) = x.as_chunks::<2>();
+    for (word, pair) in words.iter_mut().zip(pairs) {
+        *word = bf16_bits(pair[0]) >> 16 | bf16_bits(pair[1]) & 0xffff_0000;
+    }
+    if let [last] = rest {
+        words[pairs.len()] = bf16_bits(*last) >> 16;
+    }
+}
+
+/// Rounded to BF16 in the upper half; what is in the lower is left over. NaN stays NaN.
+#[inline(always)]
+fn bf16_bits(x: f32) -> u32 {
+    let bits = x.to_bits();
+    let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1));
+    if x.is_nan() { bits | 0x0040_0000 } else { rounded }
+}
+
+/// 128 weights in 8 bits, in the order of [`Quad`], with a scale for each block of 32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Q8Quad {
+    /// The even columns of four blocks.
+    pub evens: [u8; 64],
+    /// The odd ones.
+    pub odds: [u8; 64],
+    /// BF16, little-endian.
+    pub scales: [u8; 8],
+}
+
+impl Default for Q8Quad {
+    fn default() -> Self {
+        Self {
+            evens: [0; 64],
+            odds: [0; 64],
+            scales: [0; 8],
+        }
+    }
+}
+
+impl Q8Quad {
+    /// The scale of block `b`.
+    #[inline(always)]
+    pub fn scale(&self, b: usize) -> f32 {
+        bf16::from_le_bytes([self.scales[2 * b], self.scales[2 * b + 1]]).to_f32()
+    }
+
+    /// Rounds a row of BF16 `weights`, little-endian; what lies beyond it is zero. The scale is the largest magnitude
+    /// of a block over 127, rounded up to BF16, so that no value is clipped.
+    pub fn from_bf16(weights: &[u8], quads: &mut [Self]) {
+        for (weights, quad) in weights.chunks(2 * QUAD).zip(quads) {
+            for (b, weights) in weights.chunks(2 * BLOCK).enumerate() {
+                let mut w = [0.0_f32; BLOCK];
+                for (w, bytes) in w.iter_mut().zip(weights.as_chunks::<2>().0) {
+                    *w = bf16::from_le_bytes(*bytes).to_f32();
+                }
+                let largest = largest(&w);
+                let scale = round_up(largest / 127.0);
+                let inverse = if scale.to_f32() >= f32::MIN_POSITIVE { 1.0 / scale.to_f32() } else { 0.0 };
+                let inverse = if inverse.is_finite() { inverse } else { 0.0 };
+                quad.scales[2 * b..2 * b + 2].copy_from_slice(&scale.to_le_bytes());
+                for i in 0..LANES {
+                    quad.evens[LANES * b + i] = to_integer(w[2 * i] * inverse) as i8 as u8;
+                    quad.odds[LANES * b + i] = to_integer(w[2 * i + 1] * inverse) as i8 as u8;
+                }
+            }
+        }
+    }
+}
+
+/// The BF16 value that is no less.
+fn round_up(x: f32) -> bf16 {
+    let bits = x.to_bits();
+    let up = bits.wrapping_add(if x.is_finite() { 0xffff } else { 0 });
+    bf16::from_bits((up >> 16) as u16)
+}
