@@ -15,7 +15,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("harmony", &["tokenizer"]),
     ("session", &["engine", "harmony", "tokenizer", "checkpoint"]),
     ("settings", &["session"]),
-    ("store", &["session"]),
+    ("store", &["session", "text"]),
     ("text", &[]),
     ("tui", &["session", "settings", "store", "text"]),
     (

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::Context;
 use clap::ValueHint;
@@ -53,7 +54,7 @@ pub struct Args {
     /// Go on with the last conversation
     #[arg(long = "continue", short = 'c', conflicts_with = "session", help_heading = SESSIONS)]
     resume: bool,
-    /// Go on with the conversation of this title or id; the beginning of an id is enough
+    /// Go on with the conversation of this title or id; the beginning is enough
     #[arg(long, short, value_name = "NAME", help_heading = SESSIONS)]
     session: Option<String>,
     /// Do not save this conversation
@@ -220,16 +221,21 @@ fn saved(args: &Args, store: Option<&Store>) -> anyhow::Result<Option<Session>> 
     }
     let store = store.context("there is no place for saved conversations: set HOME")?;
     let id = if let Some(name) = &args.session {
-        store.find(name).map_err(|error| match error {
-            Error::NotFound(_) => Failure::new(
-                error.to_string(),
-                "`gptoss chat`, then /open, lists the saved conversations",
-            )
-            .into(),
-            error => anyhow::Error::from(error),
-        })?
+        store
+            .find(name, SystemTime::now())
+            .map_err(|error| match error {
+                Error::Unknown { .. } => Failure::new(
+                    error.to_string(),
+                    "`gptoss chat`, then Ctrl-O, lists the saved conversations and searches what was said",
+                )
+                .into(),
+                Error::Ambiguous { .. } => {
+                    Failure::new(error.to_string(), "give more of the title, or the id").into()
+                }
+                error => anyhow::Error::from(error),
+            })?
     } else {
-        let latest = store.latest()?.ok_or_else(|| {
+        let latest = store.latest(SystemTime::now())?.ok_or_else(|| {
             let directory = store.directory().display();
             Failure::new(
                 format!("there is no saved conversation in `{directory}`"),

@@ -7,10 +7,10 @@ pub(crate) mod draft;
 mod execute;
 mod input;
 pub(crate) mod picker;
+mod saving;
 pub(crate) mod transcript;
 pub(crate) mod turn;
 
-use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use ratatui::layout::Rect;
@@ -118,6 +118,9 @@ pub struct App {
     /// The model that was asked for last.
     pub(crate) wanted: String,
     pub(crate) title: Option<String>,
+    /// The date, and that of the day on which the conversation was begun.
+    pub(crate) today: Option<String>,
+    begun: Option<String>,
     pub(crate) tree: Tree,
     pub(crate) setup: Setup,
     pub(crate) sampling: Sampling,
@@ -177,6 +180,8 @@ impl App {
             before: None,
             wanted: String::new(),
             title: None,
+            today: None,
+            begun: None,
             tree: Tree::default(),
             setup: Setup {
                 reasoning: settings.reasoning,
@@ -244,14 +249,16 @@ impl App {
                     self.mode = Mode::Draft;
                     self.open(opened);
                 }
-                Err(reason) => {
-                    self.mode = Mode::Draft;
-                    self.fail(&reason);
-                }
+                Err(reason) => self.refused(&reason),
             },
+            Msg::Hits { search, result } => self.hits(&search, result),
+            Msg::Refused(reason) => self.refused(&reason),
+            Msg::Renamed(title) => self.title = Some(title),
+            Msg::Lost(_) => self.save_all(),
             Msg::Done(what) => self.say(&what),
             Msg::Problem(what) | Msg::Edited(Err(what)) => self.fail(&what),
         }
+        self.search_sessions();
         self.lay_out();
         std::mem::take(&mut self.effects)
     }
@@ -324,6 +331,9 @@ impl App {
                 self.note = None;
                 self.armed = false;
             }
+        }
+        if self.turn.as_mut().is_some_and(|turn| turn.made.is_due(now)) {
+            self.save_made();
         }
         if let Some(turn) = &mut self.turn {
             turn.tick(now);
@@ -409,6 +419,7 @@ impl App {
         // Flags may have changed it: the file learns it with the next message.
         self.setup_saved = false;
         self.title = opened.title;
+        self.begun = opened.begun;
         self.left = None;
         self.editing = None;
         self.waiting = false;
@@ -453,19 +464,10 @@ impl App {
     /// only while it is current.
     fn branches(&self) -> (Vec<NodeId>, Option<usize>) {
         let head = self.tree.head();
-        let followed: HashSet<NodeId> = self
-            .tree
-            .nodes()
-            .filter_map(|(_, parent, _)| parent)
-            .collect();
         let ends: Vec<NodeId> = self
             .tree
-            .nodes()
-            .filter(|(id, _, entry)| {
-                let answered = matches!(entry, Entry::Turn(_));
-                !followed.contains(id) && (answered || head == Some(*id))
-            })
-            .map(|(id, ..)| id)
+            .ends()
+            .filter(|id| matches!(self.tree.entry(*id), Entry::Turn(_)) || head == Some(*id))
             .collect();
         let current = ends.iter().position(|end| Some(*end) == head);
         (ends, current)
@@ -493,11 +495,7 @@ impl App {
 
     fn save_setup(&mut self) {
         if self.saving && !std::mem::replace(&mut self.setup_saved, true) {
-            let record = Record::Setup {
-                instructions: self.setup.instructions.clone(),
-                reasoning: self.setup.reasoning,
-                model: self.wanted.clone(),
-            };
+            let record = self.setup_record();
             self.effect(Effect::Save(record));
         }
     }

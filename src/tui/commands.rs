@@ -113,31 +113,10 @@ pub fn nearest(name: &str) -> Option<&'static Command> {
     }
     COMMANDS
         .iter()
-        .map(|command| (distance(command.name, name), command))
+        .map(|command| (crate::text::distance(command.name, name), command))
         .min_by_key(|(distance, _)| *distance)
         .filter(|(distance, command)| *distance <= 1 + command.name.len() / 4)
         .map(|(_, command)| command)
-}
-
-/// Letters to insert, delete, replace or swap to make `a` into `b` (optimal string alignment).
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().take(64).collect());
-    let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let cost = usize::from(a[i - 1] != b[j - 1]);
-            let mut least = (rows[i - 1][j] + 1)
-                .min(row[j - 1] + 1)
-                .min(rows[i - 1][j - 1] + cost);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
 }
 
 /// A draft that is a command: its name and the rest. A message that begins with a slash is written with a space before it.

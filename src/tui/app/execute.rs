@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::{App, Left, Mode, Phase};
 use crate::session::{Kind, Reasoning, Sampling};
 use crate::settings::ThemeName;
-use crate::store::{Entry, Record, Tree, TurnRecord, export};
+use crate::store::{Entry, Tree, TurnRecord, export};
 use crate::tui::commands::{self, Verb};
 use crate::tui::event::Effect;
 use crate::tui::markdown::Markdown;
@@ -140,6 +140,7 @@ impl App {
     fn new_conversation(&mut self) {
         self.tree = Tree::default();
         self.title = None;
+        self.begun = None;
         self.left = None;
         self.editing = None;
         self.setup_saved = false;
@@ -216,29 +217,13 @@ impl App {
 
     fn save(&mut self, title: &str) {
         if !self.saving {
-            self.saving = true;
-            self.setup_saved = false;
-            self.effect(Effect::NewSession);
-            self.save_setup();
-            let nodes: Vec<_> = self
-                .tree
-                .nodes()
-                .map(|(id, parent, entry)| Record::Node {
-                    id,
-                    parent,
-                    entry: entry.clone(),
-                })
-                .collect();
-            for record in nodes {
-                self.effect(Effect::Save(record));
+            if !title.is_empty() {
+                self.title = Some(title.to_owned());
             }
-            let head = self.tree.head();
-            self.effect(Effect::Save(Record::Head(head)));
-            self.say("the session is saved from now on");
+            self.save_all();
         } else if title.is_empty() {
             self.say("the session is saved as it goes; `/save TITLE` names it");
-        }
-        if !title.is_empty() {
+        } else {
             self.rename(title);
         }
     }
@@ -256,9 +241,19 @@ impl App {
     }
 
     fn export(&mut self, path: &Path) -> Result<(), ()> {
-        let title = self.title.as_deref().unwrap_or("Conversation");
+        let title = self.title.clone().or_else(|| self.tree.beginning());
+        let title = title.as_deref().unwrap_or("Conversation");
         let content = match path.extension().and_then(|end| end.to_str()) {
-            Some("md") => export::markdown(title, &self.tree),
+            Some("md") => {
+                let about = [
+                    ("Date", self.begun.clone().or_else(|| self.today.clone())),
+                    ("Model", Some(self.wanted.clone())),
+                    ("Device", self.model.as_ref().map(|model| model.device.clone())),
+                    ("Reasoning", Some(self.setup.reasoning.to_string())),
+                    ("Sampling", Some(view::stats::sampling(&self.sampling))),
+                ];
+                export::markdown(title, &about, &self.tree)
+            }
             Some("json") => export::json(title, &self.tree),
             _ => {
                 return self.refuse(

@@ -153,11 +153,13 @@ impl App {
 
     fn go(&mut self, motion: Motion) {
         let step = if motion == Motion::Up { -1 } else { 1 };
+        let vertical = matches!(motion, Motion::Up | Motion::Down);
         match &mut self.mode {
+            Mode::Sessions(picker) if !vertical => picker.go_in_field(motion),
+            Mode::Select { .. } | Mode::Help { .. } if !vertical => {}
             Mode::Select { .. } => self.select(motion == Motion::Up),
             Mode::Sessions(_) | Mode::Help { .. } => self.scroll(step),
             Mode::Draft => {
-                let vertical = matches!(motion, Motion::Up | Motion::Down);
                 match &mut self.completion {
                     Some(completion) if vertical => completion.go(step),
                     _ => {

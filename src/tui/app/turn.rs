@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::cell::{Cell, CellKind};
+use super::saving::Made;
 use super::{App, Left, Phase};
 use crate::session::{Cancel, Event, Finish, Kind, Message, Repetition, Stats, TurnOptions};
 use crate::store::{Entry, NodeId, TurnRecord};
@@ -23,6 +24,8 @@ pub(crate) struct Turn {
     messages: Vec<Message>,
     /// One that has begun.
     open: Option<Message>,
+    /// What goes to the session's file before the turn is over.
+    pub made: Made,
     /// It has a cell, because it has text.
     shown: bool,
     pub prompt: usize,
@@ -129,6 +132,7 @@ impl App {
             said,
             messages: Vec::new(),
             open: None,
+            made: Made::default(),
             shown: false,
             prompt: 0,
             tokens: 0,
@@ -175,6 +179,9 @@ impl App {
 
     pub(super) fn turn_event(&mut self, event: Event) {
         let stopping = self.phase == Phase::Stopping;
+        if self.turn.as_mut().is_some_and(|turn| turn.made.note(&event)) {
+            self.save_made();
+        }
         let Some(turn) = &mut self.turn else { return };
         match event {
             Event::Prefill {

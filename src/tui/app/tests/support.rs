@@ -43,6 +43,7 @@ pub(crate) fn summary(id: &str, title: &str, problem: Option<&str>) -> Summary {
         id: id.to_owned(),
         title: title.to_owned(),
         modified: SystemTime::UNIX_EPOCH,
+        age: "3 h ago".to_owned(),
         messages: 3,
         problem: problem.map(str::to_owned),
     }
@@ -227,8 +228,12 @@ impl Chat {
         let parent = |id: Option<NodeId>| id.map_or("-".to_owned(), name);
         self.take()
             .into_iter()
-            .filter_map(|effect| match effect {
-                Effect::Save(record) => Some(match record {
+            .flat_map(|effect| match effect {
+                Effect::Save(record) => vec![record],
+                Effect::SaveAll(records) => records,
+                _ => Vec::new(),
+            })
+            .map(|record| match record {
                     Record::Node {
                         id,
                         parent: after,
@@ -247,8 +252,12 @@ impl Chat {
                         reasoning,
                         model,
                     } => format!("setup {instructions:?} {reasoning} {model}"),
-                }),
-                _ => None,
+                    Record::Partial(partial) => {
+                        let begins = partial.begins.and_then(|message| message.channel);
+                        let channel = begins.unwrap_or_else(|| "more".to_owned());
+                        let (id, after) = (name(partial.id), parent(partial.parent));
+                        format!("{id} after {after}: {channel} {:?}", partial.text)
+                    }
             })
             .collect()
     }
