@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 pub use log::Log;
-pub use search::Hit;
 pub use record::{Partial, Record, VERSION};
+pub use search::Hit;
 pub use tree::{Entry, NodeId, Tree, TurnRecord};
 
 use crate::session::Reasoning;
@@ -113,7 +113,7 @@ pub enum Error {
         candidates: Vec<Summary>,
     },
     /// The file of an open session is not there any more, or is another's.
-    #[error("`{}` was {how} while it was in use", path.display())]
+    #[error("the session's file was {how} while it was in use (`{}`)", path.display())]
     Lost {
         /// The file.
         path: PathBuf,

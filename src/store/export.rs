@@ -93,7 +93,10 @@ fn closed(text: &str) -> Cow<'_, str> {
 /// The three or more backticks or tildes that a line begins with, and what follows them.
 fn fence(line: &str) -> Option<(&str, &str)> {
     let content = line.trim_start_matches(' ');
-    let mark = content.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
+    let mark = content
+        .chars()
+        .next()
+        .filter(|mark| matches!(mark, '`' | '~'))?;
     let rest = content.trim_start_matches(mark);
     let fence = &content[..content.len() - rest.len()];
     (line.len() - content.len() <= 3 && fence.len() >= 3).then_some((fence, rest))

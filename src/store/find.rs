@@ -71,7 +71,12 @@ fn nearest(wanted: &str, all: Vec<Summary>) -> Vec<Summary> {
 
 /// How well each word of `wanted` is found in `title`, 0 to 1.
 fn likeness(wanted: &str, title: &str) -> f64 {
-    let of_word = |word| title.split_whitespace().map(|other| alike(word, other)).fold(0.0, f64::max);
+    let of_word = |word| {
+        title
+            .split_whitespace()
+            .map(|other| alike(word, other))
+            .fold(0.0, f64::max)
+    };
     let words: Vec<f64> = wanted.split_whitespace().map(of_word).collect();
     words.iter().sum::<f64>() / words.len().max(1) as f64
 }
@@ -95,7 +100,10 @@ pub(super) fn list(introduction: &str, summaries: &[Summary]) -> String {
     let (id, age) = (width(|summary| &summary.id), width(|summary| &summary.age));
     let mut text = format!("{introduction}:");
     for summary in shown {
-        text += &format!("\n  {:id$}  {:age$}  {}", summary.id, summary.age, summary.title);
+        text += &format!(
+            "\n  {:id$}  {:age$}  {}",
+            summary.id, summary.age, summary.title
+        );
     }
     if summaries.len() > shown.len() {
         text += &format!("\n  and {} more", summaries.len() - shown.len());

@@ -98,9 +98,17 @@ fn around(text: &str, at: usize) -> String {
         Some(space) if start > 0 => start + space,
         _ => start,
     };
-    let end = after.char_indices().nth(AROUND).map_or(text.len(), |(end, _)| at + end);
+    let end = after
+        .char_indices()
+        .nth(AROUND)
+        .map_or(text.len(), |(end, _)| at + end);
     let mark = |cut: bool| if cut { "…" } else { "" };
-    format!("{}{}{}", mark(start > 0), one_line(&text[start..end]), mark(end < text.len()))
+    format!(
+        "{}{}{}",
+        mark(start > 0),
+        one_line(&text[start..end]),
+        mark(end < text.len())
+    )
 }
 
 #[cfg(test)]
@@ -112,7 +120,10 @@ mod tests {
         assert_eq!(around("all of it", 7), "all of it");
         let long = format!("zero one two three\nfour five six {} end", "x".repeat(130));
         let at = long.find("six").unwrap();
-        assert_eq!(around(&long, at), format!("…two three four five six {}…", "x".repeat(116)));
+        assert_eq!(
+            around(&long, at),
+            format!("…two three four five six {}…", "x".repeat(116))
+        );
         // A Turkish capital is longer in lower case.
         let text = "İİİ ÄRGER";
         let at = text.to_lowercase().find("ärger").unwrap();

@@ -317,7 +317,10 @@ fn no_id_leads_out_of_the_directory() {
         assert!(matches!(store.load(id), Err(Error::Id(_))), "{id:?}");
         assert!(matches!(store.delete(id), Err(Error::Id(_))), "{id:?}");
         assert!(matches!(store.rename(id, "t"), Err(Error::Id(_))), "{id:?}");
-        assert!(matches!(store.find(id, noon()), Err(Error::Unknown { .. })), "{id:?}");
+        assert!(
+            matches!(store.find(id, noon()), Err(Error::Unknown { .. })),
+            "{id:?}"
+        );
     }
     assert!(home.path().join("state/x.jsonl").exists());
 }
@@ -338,7 +341,11 @@ fn the_list_has_the_latest_first_and_a_title_for_each() {
         (100, vec![setup()]),
         (
             400,
-            vec![user(0, None, "a"), title("Once"), title(" Col\u{1b}[31mours\n")],
+            vec![
+                user(0, None, "a"),
+                title("Once"),
+                title(" Col\u{1b}[31mours\n"),
+            ],
         ),
         (
             200,

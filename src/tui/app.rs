@@ -256,6 +256,7 @@ impl App {
             Msg::Renamed(title) => self.title = Some(title),
             Msg::Lost(_) => self.save_all(),
             Msg::Done(what) => self.say(&what),
+            Msg::Told(what) => self.tell(&what),
             Msg::Problem(what) | Msg::Edited(Err(what)) => self.fail(&what),
         }
         self.search_sessions();

@@ -142,7 +142,11 @@ impl Effects {
         let events = self.events.clone();
         let store = self.journal.store().cloned();
         let work = move || {
-            let found = store.map(|store| store.search(&search, &cancel).map_err(|error| error.to_string()));
+            let found = store.map(|store| {
+                store
+                    .search(&search, &cancel)
+                    .map_err(|error| error.to_string())
+            });
             let result = match found.and_then(|found| found) {
                 Ok(None) => return,
                 Ok(Some(hits)) => Ok(hits),

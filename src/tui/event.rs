@@ -59,6 +59,8 @@ pub enum Msg {
     Opened(Box<Result<Opened, String>>),
     /// Something was done (copied, exported, renamed, deleted): a line for the status.
     Done(String),
+    /// Something to read, which stays.
+    Told(String),
     /// Something could not be done.
     Problem(String),
 }
@@ -175,7 +177,7 @@ pub enum Effect {
     Save(Record),
     /// Start a new session file with the next record.
     NewSession,
-    /// Start a new session file with all of these; answered by [`Msg::Done`] or [`Msg::Problem`], which say where.
+    /// Start a new session file with all of these; answered by [`Msg::Told`] or [`Msg::Problem`], which say where.
     SaveAll(Vec<Record>),
     /// Open this text in `$VISUAL` or `$EDITOR`; answered by [`Msg::Edited`].
     Edit(String),

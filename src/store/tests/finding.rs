@@ -59,7 +59,10 @@ fn an_error_lists_ten_sessions_at_most() {
         minutes_ago(&store, 5, &[title("Rain")]);
     }
     let error = store.find("rain", noon()).unwrap_err().to_string();
-    assert!(error.starts_with("`rain` may be any of 12 sessions:"), "{error}");
+    assert!(
+        error.starts_with("`rain` may be any of 12 sessions:"),
+        "{error}"
+    );
     assert_eq!(error.lines().count(), 12, "{error}");
     assert!(error.ends_with("\n  and 2 more"), "{error}");
 }
@@ -70,7 +73,11 @@ fn messages_are_searched_on_every_branch_and_thinking_is_not() {
     let both = minutes_ago(
         &store,
         5,
-        &[user(0, None, "Weather?"), answer(1, 0), user(2, None, "UMBRELLAS\nand boots")],
+        &[
+            user(0, None, "Weather?"),
+            answer(1, 0),
+            user(2, None, "UMBRELLAS\nand boots"),
+        ],
     );
     let title = minutes_ago(&store, 6, &[title("Umbrellas"), user(0, None, "Hi")]);
     let (_, damaged) = saved(&store, &[user(0, None, "umbrellas")]);
@@ -81,8 +88,14 @@ fn messages_are_searched_on_every_branch_and_thinking_is_not() {
         hits.collect::<Vec<_>>()
     };
     let said = |text: &str| Some(text.to_owned());
-    assert_eq!(search("umbrellas"), [(both.clone(), said("UMBRELLAS and boots")), (title, None)]);
-    assert_eq!(search("boots Rains"), [(both.clone(), said("UMBRELLAS and boots"))]);
+    assert_eq!(
+        search("umbrellas"),
+        [(both.clone(), said("UMBRELLAS and boots")), (title, None)]
+    );
+    assert_eq!(
+        search("boots Rains"),
+        [(both.clone(), said("UMBRELLAS and boots"))]
+    );
     assert_eq!(search("weather ☔"), [(both, said("It rains. ☔"))]);
     assert_eq!(search("well"), [], "that was thought");
     assert_eq!(search("boots snow"), []);

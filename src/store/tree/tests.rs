@@ -97,7 +97,8 @@ impl Naive {
 
     fn ends(&self) -> Vec<NodeId> {
         let all = (0..self.parents.len()).map(|at| NodeId(at as u32));
-        all.filter(|id| !self.parents.contains(&Some(*id))).collect()
+        all.filter(|id| !self.parents.contains(&Some(*id)))
+            .collect()
     }
 }
 

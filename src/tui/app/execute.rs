@@ -248,7 +248,10 @@ impl App {
                 let about = [
                     ("Date", self.begun.clone().or_else(|| self.today.clone())),
                     ("Model", Some(self.wanted.clone())),
-                    ("Device", self.model.as_ref().map(|model| model.device.clone())),
+                    (
+                        "Device",
+                        self.model.as_ref().map(|model| model.device.clone()),
+                    ),
                     ("Reasoning", Some(self.setup.reasoning.to_string())),
                     ("Sampling", Some(view::stats::sampling(&self.sampling))),
                 ];

@@ -159,17 +159,15 @@ impl App {
             Mode::Select { .. } | Mode::Help { .. } if !vertical => {}
             Mode::Select { .. } => self.select(motion == Motion::Up),
             Mode::Sessions(_) | Mode::Help { .. } => self.scroll(step),
-            Mode::Draft => {
-                match &mut self.completion {
-                    Some(completion) if vertical => completion.go(step),
-                    _ => {
-                        let moved = self.draft.change().go(motion);
-                        if !moved && vertical && self.draft.recall(motion == Motion::Up) {
-                            self.completion = None;
-                        }
+            Mode::Draft => match &mut self.completion {
+                Some(completion) if vertical => completion.go(step),
+                _ => {
+                    let moved = self.draft.change().go(motion);
+                    if !moved && vertical && self.draft.recall(motion == Motion::Up) {
+                        self.completion = None;
                     }
                 }
-            }
+            },
         }
     }
 

@@ -179,7 +179,11 @@ impl App {
 
     pub(super) fn turn_event(&mut self, event: Event) {
         let stopping = self.phase == Phase::Stopping;
-        if self.turn.as_mut().is_some_and(|turn| turn.made.note(&event)) {
+        if self
+            .turn
+            .as_mut()
+            .is_some_and(|turn| turn.made.note(&event))
+        {
             self.save_made();
         }
         let Some(turn) = &mut self.turn else { return };

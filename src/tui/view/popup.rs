@@ -8,11 +8,11 @@ use ratatui::widgets::{Block, Clear, Widget};
 
 use super::{cut, put, row};
 use crate::store::Summary;
+use crate::text::one_line;
 use crate::tui::app::App;
 use crate::tui::app::areas::Areas;
 use crate::tui::app::picker::{Picker, Question};
 use crate::tui::editor::Editor;
-use crate::text::one_line;
 use crate::tui::text::{width, wrap};
 
 /// Most candidates that are shown at once.
@@ -135,33 +135,46 @@ fn put_problem(app: &App, problem: &str, area: Rect, buffer: &mut Buffer) -> u16
 
 fn session(app: &App, summary: &Summary, is_chosen: bool, columns: usize) -> Line<'static> {
     let mark = if is_chosen { "▶ " } else { "  " };
-    let (about, style) = match &summary.problem {
-        Some(_) => ("! cannot be read".to_owned(), app.theme.warning),
-        None if summary.messages == 1 => ("1 message".to_owned(), app.theme.dim),
-        None => (format!("{} messages", summary.messages), app.theme.dim),
+    let (what, brief, style) = match &summary.problem {
+        Some(_) => (
+            "! cannot be read".to_owned(),
+            "! cannot be read",
+            app.theme.warning,
+        ),
+        None if summary.messages == 1 => ("1 message".to_owned(), &*summary.age, app.theme.dim),
+        None => (
+            format!("{} messages", summary.messages),
+            &*summary.age,
+            app.theme.dim,
+        ),
     };
     // The ages stand one below the other.
-    let about = format!("{about}  {:>10}", summary.age);
+    let whole = format!("{what}  {:>10}", summary.age);
+    let room = |about: &str| columns.saturating_sub(width(about) + 4);
+    // Too narrow for all of it: the title.
+    let about = match (room(&whole), room(brief)) {
+        (24.., _) => &whole,
+        (_, 12..) => brief,
+        _ => "",
+    };
+    let room = if about.is_empty() {
+        columns.saturating_sub(2)
+    } else {
+        room(about)
+    };
     // What has no title, or cannot be read, is at least told apart.
     let title = match summary.title.as_str() {
         "" => &summary.id,
         title => title,
     };
     let title = one_line(title);
-    let taken = width(&about) + 4;
-    // Too narrow for both: the title.
-    let (about, room) = if columns < taken + 12 {
-        (String::new(), columns.saturating_sub(2))
-    } else {
-        (about, columns - taken)
-    };
     let title = cut(&title, room);
     let gap = " ".repeat(room.saturating_sub(width(&title)) + 1);
     let mut line = Line::from(vec![
         Span::raw(mark),
         Span::styled(title, app.theme.text),
         Span::raw(gap),
-        Span::styled(about, style),
+        Span::styled(about.to_owned(), style),
     ]);
     if is_chosen {
         line = line.style(app.theme.selected);

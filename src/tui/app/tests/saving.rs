@@ -90,9 +90,15 @@ fn save_before_anything_was_said_saves_from_the_first_message_on() {
     let mut chat = unsaved();
     chat.say("/save");
     assert_eq!(chat.saved(), [""; 0]);
-    assert_eq!(chat.note(), "the conversation is saved from its first message on");
+    assert_eq!(
+        chat.note(),
+        "the conversation is saved from its first message on"
+    );
     chat.say("hi");
-    assert_eq!(chat.saved(), ["setup None medium tiny", "0 after -: user hi"]);
+    assert_eq!(
+        chat.saved(),
+        ["setup None medium tiny", "0 after -: user hi"]
+    );
 }
 
 #[test]
@@ -116,11 +122,27 @@ fn a_session_whose_file_is_gone_is_saved_again_with_what_is_being_made() {
 fn an_export_says_what_it_is_of() {
     let mut chat = Chat::ready();
     chat.app.today = Some("2025-06-28".to_owned());
-    chat.exchange("Why is\nthe sky blue?", "hello").take();
+    chat.exchange("Why?", "Because.").take();
     chat.say("/export talk.md");
     let effects = chat.take();
     let [Effect::Export { content, .. }] = &effects[..] else {
         panic!("{effects:?}")
     };
-    insta::assert_snapshot!(content, @"");
+    insta::assert_snapshot!(content, @r"
+    # Why?
+
+    - Date: 2025-06-28
+    - Model: tiny
+    - Device: cpu
+    - Reasoning: medium
+    - Sampling: temperature 1, top-k 0, top-p 1, min-p 0, repetition-penalty 1, seed off
+
+    ## You
+
+    Why?
+
+    ## gpt-oss
+
+    Because.
+    ");
 }

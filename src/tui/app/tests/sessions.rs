@@ -134,7 +134,10 @@ fn the_old_title_is_selected_and_edited_after_a_motion() {
     assert_eq!(edited(&[KeyCode::End], "!"), "Cats and dogs!");
     assert_eq!(edited(&[KeyCode::Right], "!"), "Cats and dogs!");
     assert_eq!(edited(&[KeyCode::Home], "My "), "My Cats and dogs");
-    assert_eq!(edited(&[KeyCode::Left, KeyCode::Delete], "B"), "Bats and dogs");
+    assert_eq!(
+        edited(&[KeyCode::Left, KeyCode::Delete], "B"),
+        "Bats and dogs"
+    );
     // A title that stays is not written again.
     let mut chat = listing();
     chat.press(KeyCode::F(2)).press(KeyCode::Enter);

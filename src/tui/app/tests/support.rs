@@ -234,30 +234,30 @@ impl Chat {
                 _ => Vec::new(),
             })
             .map(|record| match record {
-                    Record::Node {
-                        id,
-                        parent: after,
-                        entry,
-                    } => {
-                        let what = match entry {
-                            Entry::User(text) => format!("user {text}"),
-                            Entry::Turn(record) => format!("turn {}", record.messages.len()),
-                        };
-                        format!("{} after {}: {what}", name(id), parent(after))
-                    }
-                    Record::Head(head) => format!("head {}", parent(head)),
-                    Record::Title(title) => format!("title {title}"),
-                    Record::Setup {
-                        instructions,
-                        reasoning,
-                        model,
-                    } => format!("setup {instructions:?} {reasoning} {model}"),
-                    Record::Partial(partial) => {
-                        let begins = partial.begins.and_then(|message| message.channel);
-                        let channel = begins.unwrap_or_else(|| "more".to_owned());
-                        let (id, after) = (name(partial.id), parent(partial.parent));
-                        format!("{id} after {after}: {channel} {:?}", partial.text)
-                    }
+                Record::Node {
+                    id,
+                    parent: after,
+                    entry,
+                } => {
+                    let what = match entry {
+                        Entry::User(text) => format!("user {text}"),
+                        Entry::Turn(record) => format!("turn {}", record.messages.len()),
+                    };
+                    format!("{} after {}: {what}", name(id), parent(after))
+                }
+                Record::Head(head) => format!("head {}", parent(head)),
+                Record::Title(title) => format!("title {title}"),
+                Record::Setup {
+                    instructions,
+                    reasoning,
+                    model,
+                } => format!("setup {instructions:?} {reasoning} {model}"),
+                Record::Partial(partial) => {
+                    let begins = partial.begins.and_then(|message| message.channel);
+                    let channel = begins.unwrap_or_else(|| "more".to_owned());
+                    let (id, after) = (name(partial.id), parent(partial.parent));
+                    format!("{id} after {after}: {channel} {:?}", partial.text)
+                }
             })
             .collect()
     }

@@ -76,8 +76,8 @@ fn the_list_of_sessions() {
     assert_snapshot!(resize(&mut sessions(), 40, 12), @r#"
     ┌ Sessions ────────────────────────────┐
     │search: █                             │
-    │  How do I sum numbers?    3 messages │
-    │▶ 日本語の質問             3 messages │
+    │  How do I sum numbers?       3 h ago │
+    │▶ 日本語の質問                3 h ago │
     │  Broken             ! cannot be read │
     │                                      │
     └──────────────────────────────────────┘
