@@ -98,15 +98,18 @@ pub(super) fn list(introduction: &str, summaries: &[Summary]) -> String {
         widths.max().unwrap_or_default()
     };
     let (id, age) = (width(|summary| &summary.id), width(|summary| &summary.age));
-    let mut text = format!("{introduction}:");
-    for summary in shown {
-        text += &format!(
-            "\n  {:id$}  {:age$}  {}",
-            summary.id, summary.age, summary.title
-        );
-    }
+    let mut lines = vec![format!("{introduction}:")];
+    lines.extend(shown.iter().map(|summary| {
+        let Summary {
+            id: name,
+            age: since,
+            title,
+            ..
+        } = summary;
+        format!("  {name:id$}  {since:age$}  {title}")
+    }));
     if summaries.len() > shown.len() {
-        text += &format!("\n  and {} more", summaries.len() - shown.len());
+        lines.push(format!("  and {} more", summaries.len() - shown.len()));
     }
-    text
+    lines.join("\n")
 }

@@ -94,7 +94,7 @@ impl Picker {
     }
 
     /// What is to be looked for in the messages, where it is not what was looked for last.
-    fn to_ask(&mut self) -> Option<String> {
+    fn next_search(&mut self) -> Option<String> {
         let search = self.search.text().trim();
         if search == self.asked {
             return None;
@@ -245,7 +245,7 @@ impl App {
     /// Asks for the messages that have what is typed in the list.
     pub(super) fn search_sessions(&mut self) {
         if let Mode::Sessions(picker) = &mut self.mode
-            && let Some(search) = picker.to_ask()
+            && let Some(search) = picker.next_search()
         {
             self.effect(Effect::Search(search));
         }
