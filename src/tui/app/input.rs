@@ -2,6 +2,7 @@
 
 use crossterm::event::KeyEvent;
 
+use super::note::Level;
 use super::{App, Completion, Mode, Phase};
 use crate::tui::commands;
 use crate::tui::editor::Motion;
@@ -12,12 +13,18 @@ impl App {
     pub(super) fn key(&mut self, key: KeyEvent) {
         let action = keys::action(&key, |place| self.is_at(place));
         // Ctrl-C twice means twice in a row.
-        if action != Some(Action::Interrupt) && std::mem::take(&mut self.armed) {
-            self.note = None;
+        if action != Some(Action::Interrupt) {
+            self.armed = false;
         }
         match (action, keys::typed(&key)) {
-            (Some(action), _) => self.act(action),
-            (None, Some(letter)) => self.typed(letter),
+            (Some(action), _) => {
+                self.dismiss_note();
+                self.act(action);
+            }
+            (None, Some(letter)) => {
+                self.dismiss_note();
+                self.typed(letter);
+            }
             (None, None) => {}
         }
     }
@@ -71,6 +78,7 @@ impl App {
     }
 
     pub(super) fn paste(&mut self, text: &str) {
+        self.dismiss_note();
         match &mut self.mode {
             Mode::Sessions(picker) => text
                 .chars()
@@ -265,7 +273,7 @@ impl App {
     /// The next Ctrl-C quits, if it comes soon.
     fn arm(&mut self) {
         let lasts = std::time::Duration::from_secs(2);
-        self.note("Ctrl-C again quits", super::Level::Warning, lasts);
+        self.note("Ctrl-C again quits", Level::Warning, Some(lasts));
         self.armed = true;
     }
 
