@@ -72,7 +72,6 @@ pub(crate) enum Mode {
     Sessions(Box<Picker>),
 }
 
-
 /// The completion popup.
 #[derive(Debug)]
 pub(crate) struct Completion {

@@ -8,6 +8,7 @@ use crate::tui::commands;
 use crate::tui::editor::Motion;
 use crate::tui::event::Effect;
 use crate::tui::keys::{self, Action, Footer, Place};
+use crate::tui::view;
 
 impl App {
     pub(super) fn key(&mut self, key: KeyEvent) {
@@ -134,8 +135,8 @@ impl App {
                 };
             }
             Action::Retry => self.load(self.wanted.clone()),
-            Action::PageUp => self.scroll(-self.transcript.page()),
-            Action::PageDown => self.scroll(self.transcript.page()),
+            Action::PageUp => self.scroll(-self.page()),
+            Action::PageDown => self.scroll(self.page()),
             Action::LineUp => self.scroll(-1),
             Action::LineDown => self.scroll(1),
             Action::Top => self.scroll(isize::MIN / 2),
@@ -146,6 +147,14 @@ impl App {
             Action::DeleteListed => self.in_picker(super::picker::Picker::ask_delete),
             Action::Yes => self.delete_listed(),
             Action::No => self.in_picker(super::picker::Picker::leave_question),
+        }
+    }
+
+    /// Lines of a page of what is on top.
+    fn page(&self) -> isize {
+        match self.mode {
+            Mode::Help { .. } => view::help::extent(&self.theme, self.size).1.max(1) as isize,
+            _ => self.transcript.page(),
         }
     }
 

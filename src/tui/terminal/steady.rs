@@ -22,9 +22,11 @@ const WRAP_ON: &str = "\x1b[?7h";
 /// Terminals may not agree on the width of this cluster.
 pub fn is_disputed(cluster: &str) -> bool {
     let is_special = |char| {
-        matches!(char,
+        matches!(
+            char,
             // Joiner, keycap, presentation selectors, regional indicators and all emoji with planes of their own.
-            '\u{200d}' | '\u{20e3}' | '\u{fe0e}' | '\u{fe0f}' | '\u{1f000}'..='\u{1faff}')
+            '\u{200d}' | '\u{20e3}' | '\u{fe0e}' | '\u{fe0f}' | '\u{1f000}'..='\u{1faff}'
+        )
     };
     let is_visible = |char: &char| grapheme_width(char.encode_utf8(&mut [0; 4])) > 0;
     !cluster.is_ascii()
