@@ -90,7 +90,7 @@ impl Input {
 
 impl Drop for Input {
     fn drop(&mut self) {
-        // Not joined: on a terminal that is gone crossterm never comes back from reading.
+        // Not joined: it may wait for the rest of a sequence that never comes.
         self.gate.end.store(true, Ordering::Relaxed);
     }
 }

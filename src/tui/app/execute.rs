@@ -286,12 +286,13 @@ impl App {
         } else {
             "attach less of it"
         };
-        let larger = match needed <= model.most {
-            true => self.larger_context(),
-            false => String::new(),
+        let larger = if needed <= model.most {
+            self.larger_context()
+        } else {
+            String::new()
         };
         Some(format!(
-            "too long: about {} tokens, and {} of the context's {} are left: {way_out}{larger}",
+            "attached, but the message is too long: about {} tokens, and {} of the context's {} are left: {way_out}{larger}",
             count(needed),
             count(left),
             count(model.context),

@@ -96,6 +96,8 @@ fn keys_that_come_with_a_new_size_are_read_and_the_size_too() {
 fn a_size_that_changes_while_the_chat_begins_is_noticed() {
     let program = Program::new();
     let mut terminal = Terminal::start(program.home.path(), &super::TINY, &[]);
+    // The first picture comes before the terminal is read.
+    terminal.wait_for_text(super::WELCOME);
     terminal.resize(100, 30);
     let row = "─".repeat(100);
     terminal.wait_for("size", |screen| {

@@ -1,5 +1,7 @@
 use crossterm::event::KeyCode;
 
+use ratatui::style::Modifier;
+
 use super::support::{Chat, model, stats};
 use crate::session::{Event, Finish, Message};
 use crate::tui::event::{Effect, ModelInfo, Msg, WorkerEvent};
@@ -133,12 +135,15 @@ fn a_file_is_measured_against_what_is_left_of_the_context() {
     read(&mut chat, "b.txt", Ok(&"word ".repeat(400)));
     assert_eq!(
         chat.note(),
-        "too long: about 610 tokens, and 500 of the context's 1,000 are left: `/new` starts afresh, \
+        "attached, but the message is too long: about 610 tokens, and 500 of the context's 1,000 are left: `/new` starts afresh, \
          `--context` makes room for up to 131,072 tokens"
     );
     read(&mut chat, "c.txt", Ok(&"word ".repeat(400_000)));
     let note = chat.note();
-    assert!(note.starts_with("too long: about 500,"), "{note}");
+    assert!(
+        note.starts_with("attached, but the message is too long: about 500,"),
+        "{note}"
+    );
     assert!(note.ends_with("are left: attach less of it"), "{note}");
 }
 
@@ -180,7 +185,15 @@ fn thinking_of_a_moment_is_not_timed() {
     chat.wait(90)
         .end(Message::assistant("analysis", "one two three"));
     chat.stream("final", &["yes"]);
-    assert_eq!(chat.lines(), ["› hi", "thought, 3 words  (Ctrl-T)", "yes"]);
+    let lines = ["› hi", "thought, 3 words  (Ctrl-T)", "yes"];
+    assert_eq!(chat.lines(), lines);
+    let messages = [("analysis", "one two three"), ("final", "yes")];
+    let messages = messages.map(|(channel, text)| Message::assistant(channel, text));
+    chat.finish(messages.to_vec(), Finish::Stop, stats(1, 0, 4));
+    chat.app.transcript.clear();
+    chat.app.moved();
+    chat.wait(0);
+    assert_eq!(chat.lines(), lines, "as after reopening");
 }
 
 #[test]
@@ -201,7 +214,15 @@ fn thinking_is_markdown_behind_its_margin_however_it_comes() {
     assert_eq!(lines[..streamed.len()], streamed);
     let text = lines.join("\n");
     assert!(text.contains("┊ thinking\n┊ Plan\n┊\n┊ • one"), "{text}");
-    chat.say("/branch back");
+    for (_, line) in chat.app.transcript.visible() {
+        let Some(line) = line.filter(|line| line.to_string().starts_with('┊')) else {
+            continue;
+        };
+        for span in &line.spans {
+            let style = line.style.patch(span.style);
+            assert!(style.add_modifier.contains(Modifier::DIM), "{span:?}");
+        }
+    }
     let at = |width| Msg::Resize { width, height: 24 };
     chat.send(at(30)).send(at(80));
     assert_eq!(chat.lines(), lines);

@@ -60,9 +60,10 @@ impl Believer {
         }
         let (mut row, mut column) = self.at;
         if column + cells > columns {
-            (row, column) = match self.wraps {
-                true => (1, 0),
-                false => (row, columns - cells),
+            (row, column) = if self.wraps {
+                (1, 0)
+            } else {
+                (row, columns - cells)
             };
         }
         self.rows[row][column..column + cells].fill('.');
