@@ -309,20 +309,23 @@ fn load(
         None => None,
     };
     let model = Model::load(&checkpoint, options)?;
-    Ok(loaded(&settings.model, model, warning))
+    let most = checkpoint.config.max_position_embeddings;
+    Ok(loaded(&settings.model, model, most, warning))
 }
 
 fn replay(name: &str, recording: &Source) -> anyhow::Result<Loaded> {
     let model = Model::replay(&recording.raw_text()?, &Checkpoint::tiny())?;
-    Ok(loaded(name, model, None))
+    let most = model.context();
+    Ok(loaded(name, model, most, None))
 }
 
-fn loaded(name: &str, model: Model, warning: Option<String>) -> Loaded {
+fn loaded(name: &str, model: Model, most: usize, warning: Option<String>) -> Loaded {
     Loaded {
         info: ModelInfo {
             name: name.to_owned(),
             device: model.device(),
             context: model.context(),
+            most,
             load_time: model.load_time(),
         },
         model,

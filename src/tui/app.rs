@@ -6,12 +6,13 @@ pub(crate) mod cell;
 pub(crate) mod draft;
 mod execute;
 mod input;
+pub(crate) mod note;
 pub(crate) mod picker;
 mod saving;
 pub(crate) mod transcript;
 pub(crate) mod turn;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ratatui::layout::Rect;
 
@@ -25,6 +26,7 @@ use crate::store::{Entry, NodeId, Record, Tree};
 use areas::Areas;
 use cell::{Cell, CellKind};
 use draft::Draft;
+use note::Note;
 use picker::Picker;
 use transcript::{Look, Transcript};
 use turn::Turn;
@@ -68,23 +70,6 @@ pub(crate) enum Mode {
         scroll: usize,
     },
     Sessions(Box<Picker>),
-}
-
-/// How a note is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
-    Done,
-    Warning,
-}
-
-/// A line that goes away by itself.
-#[derive(Debug)]
-pub(crate) struct Note {
-    pub text: String,
-    pub level: Level,
-    /// Set by the first tick, since no other message knows the time.
-    until: Option<Instant>,
-    lasts: Duration,
 }
 
 /// The completion popup.
@@ -142,6 +127,8 @@ pub struct App {
     pub(crate) figures: Option<Figures>,
     /// Counts ticks, for the spinner.
     pub(crate) ticks: usize,
+    /// The wheel is the chat's, not the terminal's.
+    pub(crate) mouse: bool,
     /// What was typed before an earlier message took its place.
     stash: String,
     /// The head before the last undo, edit, clear or change of branch.
@@ -151,6 +138,8 @@ pub struct App {
     setup_saved: bool,
     /// A second Ctrl-C quits.
     armed: bool,
+    /// What happens now is the answer to a key.
+    asked: bool,
     turns: u64,
     now: Instant,
     effects: Vec<Effect>,
@@ -201,11 +190,13 @@ impl App {
             used: 0,
             figures: None,
             ticks: 0,
+            mouse: settings.mouse,
             stash: String::new(),
             left: None,
             saving: settings.save,
             setup_saved: false,
             armed: false,
+            asked: false,
             turns: 0,
             now,
             effects: Vec::new(),
@@ -221,10 +212,12 @@ impl App {
 
     /// What happens next. No I/O, no clock, no randomness.
     pub fn update(&mut self, msg: Msg) -> Vec<Effect> {
+        self.asked = matches!(msg, Msg::Key(_) | Msg::Paste(_) | Msg::Click);
         match msg {
             Msg::Key(key) => self.key(key),
             Msg::Paste(text) => self.paste(&text),
             Msg::Scroll(lines) => self.scroll(isize::from(lines)),
+            Msg::Click => self.explain_selecting(),
             Msg::Resize { width, height } => self.size = (width, height),
             Msg::Worker(event) => self.worker(event),
             Msg::Tick(now) => self.tick(now),
@@ -235,14 +228,11 @@ impl App {
             Msg::FileRead {
                 path,
                 result: Ok(text),
-            } => {
-                self.draft.attach(&path.display().to_string(), &text);
-                self.say("attached; write what you want to know of it");
-            }
+            } => self.attach(&path, &text),
             Msg::FileRead {
                 path,
                 result: Err(reason),
-            } => self.fail(&format!("cannot read `{}`: {reason}", path.display())),
+            } => self.fail(&format!("not attached: {reason} (`{}`)", path.display())),
             Msg::Sessions(result) => self.sessions(result),
             Msg::Opened(result) => match *result {
                 Ok(opened) => {
@@ -266,7 +256,11 @@ impl App {
 
     /// Something moves (a spinner, a timed message): ticks are wanted.
     pub fn is_animated(&self) -> bool {
-        self.is_busy() || self.note.is_some() || matches!(self.phase, Phase::Loading { .. })
+        let timed = self
+            .note
+            .as_ref()
+            .is_some_and(|note| note.needs_ticks(self.now));
+        self.is_busy() || timed || matches!(self.phase, Phase::Loading { .. })
     }
 
     /// An answer is being made.
@@ -276,41 +270,12 @@ impl App {
 
     /// Where things are on a screen of this size.
     pub(crate) fn areas(&self, area: Rect) -> Areas {
-        Areas::new(area, self.draft.layout().lines.len())
+        let activity = view::status::activity(self, area.width, area.height).len();
+        Areas::new(area, self.draft.layout().lines.len(), activity)
     }
 
     fn effect(&mut self, effect: Effect) {
         self.effects.push(effect);
-    }
-
-    /// Says something for a few seconds.
-    fn say(&mut self, text: &str) {
-        self.note(text, Level::Done, Duration::from_secs(4));
-    }
-
-    /// Says for a few seconds that something is not possible.
-    fn warn(&mut self, text: &str) {
-        self.note(text, Level::Warning, Duration::from_secs(8));
-    }
-
-    fn note(&mut self, text: &str, level: Level, lasts: Duration) {
-        let text = super::text::sanitize(text).replace('\n', " ");
-        self.armed = false;
-        self.note = Some(Note {
-            text,
-            level,
-            until: None,
-            lasts,
-        });
-    }
-
-    /// Puts an error where it stays.
-    fn fail(&mut self, text: &str) {
-        if self.is_busy() {
-            self.warn(text);
-        } else {
-            self.transcript.push(Cell::new(CellKind::Error, text));
-        }
     }
 
     /// Puts something to read where it stays.
@@ -326,12 +291,9 @@ impl App {
     fn tick(&mut self, now: Instant) {
         self.now = now;
         self.ticks = self.ticks.wrapping_add(1);
-        if let Some(note) = &mut self.note {
-            let until = *note.until.get_or_insert(now + note.lasts);
-            if now >= until {
-                self.note = None;
-                self.armed = false;
-            }
+        if self.note.as_mut().is_some_and(|note| note.tick(now)) {
+            self.note = None;
+            self.armed = false;
         }
         if self.turn.as_mut().is_some_and(|turn| turn.made.is_due(now)) {
             self.save_made();
@@ -350,6 +312,7 @@ impl App {
             done: 0,
             total: 0,
         };
+        self.transcript.drop_errors();
         self.before = self.model.take().or(self.before.take());
         self.wanted.clone_from(&model);
         self.effect(Effect::Send(Command::Load { model }));
@@ -379,7 +342,7 @@ impl App {
                 } else {
                     text += "\n`/model NAME` loads another; `/model`, or r where nothing is typed, tries again";
                     self.phase = Phase::Failed { message, hint };
-                    self.fail(&text);
+                    self.report(&text);
                 }
             }
             WorkerEvent::Turn { turn, event } => {
@@ -390,6 +353,7 @@ impl App {
             WorkerEvent::Finished { turn, outcome } => {
                 if let Some(mine) = self.turn.take_if(|mine| mine.id == turn) {
                     self.phase = Phase::Idle;
+                    self.note.take_if(|note| note.is_about_the_turn);
                     match outcome {
                         Ok(outcome) => self.finish_turn(&mine, outcome),
                         Err(reason) => self.fail_turn(mine, &reason),
@@ -434,7 +398,7 @@ impl App {
         }
         self.moved();
         if let Some(warning) = opened.warning {
-            self.fail(&warning);
+            self.report(&warning);
         }
         if !path.is_empty() {
             let title = self.title.as_deref().unwrap_or("the session").to_owned();

@@ -83,6 +83,7 @@ impl Effects {
                 self.suspended = true;
                 lent(screen, input, signals::suspend)??;
             }
+            Effect::Mouse(on) => screen.set_mouse(on)?,
             Effect::Repaint => screen.repaint()?,
             Effect::Quit(code) => self.quit = Some(code),
             other => {

@@ -20,6 +20,8 @@ pub enum Msg {
     Paste(String),
     /// The mouse wheel: lines, up is negative.
     Scroll(i16),
+    /// A button of the mouse was pressed, which does nothing here.
+    Click,
     /// The terminal has a new size.
     Resize {
         /// Columns.
@@ -126,6 +128,8 @@ pub struct ModelInfo {
     pub device: String,
     /// Positions of its context.
     pub context: usize,
+    /// Positions that it could have (`max_position_embeddings`).
+    pub most: usize,
     /// How long loading took.
     pub load_time: Duration,
 }
@@ -207,6 +211,8 @@ pub enum Effect {
     DeleteSession(String),
     /// Ctrl-Z: give the terminal back and stop until `fg`.
     Suspend,
+    /// Take the mouse, or leave it to the terminal.
+    Mouse(bool),
     /// Draw everything anew.
     Repaint,
     /// Leave with this exit code.

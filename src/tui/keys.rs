@@ -87,6 +87,42 @@ pub enum Footer {
     Completion,
 }
 
+/// What the help shows together; the most useful first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // The titles say what they are for.
+pub enum Group {
+    Sending,
+    Scrolling,
+    Rewinding,
+    More,
+    Editing,
+    Sessions,
+}
+
+impl Group {
+    /// What stands above it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Sending => "Sending and stopping",
+            Self::Scrolling => "Scrolling",
+            Self::Rewinding => "Going back",
+            Self::More => "More",
+            Self::Editing => "Writing a message",
+            Self::Sessions => "In the list of sessions",
+        }
+    }
+}
+
+/// What the mouse does, for the help.
+pub const MOUSE: &[(Group, &str, &str)] = &[
+    (Group::Scrolling, "Wheel", "three lines up or down"),
+    (
+        Group::More,
+        "Shift-drag",
+        "select text (Option-drag on a Mac); after `/mouse off` without Shift",
+    ),
+];
+
 /// A row of the table.
 #[derive(Debug)]
 pub struct Binding {
@@ -130,6 +166,40 @@ impl Binding {
     const fn footer(mut self, footer: &'static [(Footer, &'static str)]) -> Self {
         self.footer = footer;
         self
+    }
+
+    /// Where the help shows it.
+    pub fn group(&self) -> Group {
+        match self.action {
+            Action::Send
+            | Action::NewLine
+            | Action::Escape
+            | Action::Interrupt
+            | Action::EndOfInput => Group::Sending,
+            Action::PageUp
+            | Action::PageDown
+            | Action::LineUp
+            | Action::LineDown
+            | Action::Top
+            | Action::Bottom
+            | Action::Thinking => Group::Scrolling,
+            Action::Regenerate | Action::Edit | Action::NextBranch | Action::PreviousBranch => {
+                Group::Rewinding
+            }
+            Action::Complete
+            | Action::CompleteBack
+            | Action::Editor
+            | Action::Copy
+            | Action::Open
+            | Action::Help
+            | Action::Retry
+            | Action::Repaint
+            | Action::Suspend => Group::More,
+            Action::Go(_) | Action::Delete(_) | Action::Undo | Action::Redo => Group::Editing,
+            Action::RenameListed | Action::DeleteListed | Action::Yes | Action::No => {
+                Group::Sessions
+            }
+        }
     }
 }
 

@@ -217,6 +217,7 @@ mod tests {
                     name: name.to_owned(),
                     device: model.device(),
                     context: model.context(),
+                    most: model.context(),
                     load_time: model.load_time(),
                 },
                 model,

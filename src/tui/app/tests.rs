@@ -2,6 +2,7 @@ mod commands;
 mod control;
 mod conversation;
 mod input;
+mod notes;
 mod rewind;
 mod saving;
 mod sessions;

@@ -67,7 +67,7 @@ impl App {
             return;
         }
         if self.is_busy() {
-            self.warn("the answer is still coming: Esc stops it");
+            self.warn_of_the_turn();
             return;
         }
         if self.waiting {
@@ -118,6 +118,7 @@ impl App {
 
     /// Lets the model answer. `from`: where to return if nothing comes of it, and what was said.
     pub(super) fn start_turn(&mut self, from: Option<(Option<NodeId>, String)>) {
+        self.transcript.drop_errors();
         self.turns += 1;
         let cancel = Cancel::new();
         let (before, said) = match from {
@@ -215,9 +216,6 @@ impl App {
                         kind: Kind::Thinking,
                     };
                 }
-                if let Some(cell) = self.transcript.last_mut().filter(|cell| cell.live) {
-                    cell.tokens += 1;
-                }
             }
             Event::Start(message) => {
                 let kind = message.kind();
@@ -258,7 +256,6 @@ impl App {
         let mut cell = Cell::new(kind, "");
         cell.live = true;
         cell.started = turn.started.map(|_| self.now);
-        cell.tokens = usize::from(turn.tokens > 0);
         self.transcript.push(cell);
     }
 
@@ -287,7 +284,10 @@ impl App {
             return;
         }
         let record = record(messages, finish, &stats);
-        if let Some(text) = ending(&record) {
+        if let Some(mut text) = ending(&record) {
+            if finish == Finish::Context {
+                text += &self.larger_context();
+            }
             self.transcript.push(Cell::new(CellKind::Notice, &text));
         }
         if let Some(repetition) = turn.repeating {
@@ -310,12 +310,27 @@ impl App {
         let why = match finish {
             Finish::Cancelled => "stopped before the answer began",
             Finish::Context => {
-                "the context is full: `/new` starts afresh, `/undo` takes the last exchange back, `--context` makes room"
+                "the context is full: `/new` starts afresh, `/undo` takes the last exchange back"
             }
             _ => "the model said nothing",
         };
-        let text = format!("{why}; Ctrl-R answers the message, `/undo` takes it back");
+        let grow = match finish {
+            Finish::Context => self.larger_context(),
+            _ => String::new(),
+        };
+        let text = format!("{why}{grow}; Ctrl-R answers the message, `/undo` takes it back");
         self.transcript.push(Cell::new(CellKind::Notice, &text));
+    }
+
+    /// What more context would take, where the model can have more.
+    pub(super) fn larger_context(&self) -> String {
+        match &self.model {
+            Some(model) if model.most > model.context => format!(
+                ", `--context` makes room for up to {} tokens",
+                count(model.most)
+            ),
+            _ => String::new(),
+        }
     }
 
     fn warn_nearly_full(&mut self) {
@@ -388,9 +403,10 @@ impl App {
         }
         let mut text = format!("the turn failed: {reason}");
         if reason.contains("the context holds") {
-            text += "\n`/new` starts afresh, `/undo` takes the last exchange back, `--context` makes room";
+            text += "\n`/new` starts afresh, `/undo` takes the last exchange back";
+            text += &self.larger_context();
         }
-        self.fail(&text);
+        self.report(&text);
     }
 }
 
@@ -437,7 +453,7 @@ pub(super) fn ending(record: &TurnRecord) -> Option<String> {
             "ended at the token limit{thinking}: `/max-tokens off` lifts it, Ctrl-R answers again"
         )),
         Finish::Context => Some(format!(
-            "ended because the context is full{thinking}: `/new` starts afresh, `/undo` takes the exchange back, `--context` makes room"
+            "ended because the context is full{thinking}: `/new` starts afresh, `/undo` takes the exchange back"
         )),
     }
 }

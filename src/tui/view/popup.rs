@@ -28,31 +28,49 @@ pub(super) fn completion(app: &App, above: Rect, buffer: &mut Buffer) {
         return;
     };
     let candidates = &completion.candidates;
-    let rows = candidates.len().min(MOST).min(usize::from(above.height));
+    let most = MOST.min(usize::from(above.height));
+    // Where not all are shown, a row says which.
+    let (rows, is_marked) = match candidates.len() {
+        count if count <= most => (count, false),
+        _ => (most.min(usize::from(above.height).saturating_sub(1)), true),
+    };
+    let height = rows as u16 + u16::from(is_marked);
     let area = Rect {
-        y: above.bottom() - rows as u16,
-        height: rows as u16,
+        y: above.bottom() - height,
+        height,
         ..above
     };
     Clear.render(area, buffer);
-    let labels = candidates.iter().map(|candidate| width(&candidate.label));
-    let column = labels.max().unwrap_or_default().min(34);
+    let columns = usize::from(area.width);
+    let labels = candidates.iter().map(|candidate| match columns {
+        60.. => candidate.label.as_str(),
+        // The help says more than what may follow.
+        _ => candidate.label.split(' ').next().unwrap_or_default(),
+    });
+    let labels: Vec<&str> = labels.collect();
+    let widest = labels.iter().map(|label| width(label)).max();
+    let column = widest.unwrap_or_default().min(28);
     let first = first_shown(completion.index, rows);
-    let shown = candidates.iter().enumerate().skip(first).take(rows);
-    for (n, (index, candidate)) in shown.enumerate() {
+    let shown = candidates.iter().zip(labels).enumerate();
+    for (n, (index, (candidate, label))) in shown.skip(first).take(rows).enumerate() {
         let is_chosen = index == completion.index;
         let mark = if is_chosen { "▶ " } else { "  " };
-        let label = cut(&candidate.label, column);
+        let label = cut(label, column);
         let gap = " ".repeat(column.saturating_sub(width(&label)) + 2);
+        let help = cut(candidate.help, columns.saturating_sub(column + 4));
         let mut line = Line::from(vec![
             Span::raw(mark),
             Span::styled(label, app.theme.accent),
-            Span::styled(format!("{gap}{}", candidate.help), app.theme.dim),
+            Span::styled(format!("{gap}{help}"), app.theme.dim),
         ]);
         if is_chosen {
             line = line.style(app.theme.selected);
         }
         put(buffer, row(area, n), &line);
+    }
+    if is_marked {
+        let text = format!("  {}/{} ↑↓", completion.index + 1, candidates.len());
+        put(buffer, row(area, rows), &Line::styled(text, app.theme.dim));
     }
 }
 

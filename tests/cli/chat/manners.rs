@@ -157,3 +157,20 @@ fn the_mouse_is_left_alone_where_that_is_wanted() {
     );
     assert!(terminal.contents().contains(WELCOME));
 }
+
+#[test]
+fn the_mouse_is_left_and_taken_while_the_chat_runs() {
+    let program = Program::new();
+    let mut terminal = start(&program, &[]);
+    // A button is pressed, as if to select something.
+    terminal.send("\x1b[<0;5;5M\x1b[<0;5;5m");
+    terminal.wait_for_text("hold Shift");
+    say(&mut terminal, "/mouse off");
+    terminal.wait_for("mouse left alone", |screen| {
+        screen.mouse_protocol_mode() == vt100::MouseProtocolMode::None
+    });
+    say(&mut terminal, "/mouse on");
+    terminal.wait_for("mouse taken", |screen| {
+        screen.mouse_protocol_mode() != vt100::MouseProtocolMode::None
+    });
+}

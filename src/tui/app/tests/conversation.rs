@@ -101,8 +101,11 @@ fn a_model_that_cannot_be_loaded_leaves_the_one_before() {
         message: "there is no `nowhere`".to_owned(),
         hint: None,
     });
-    let lines = chat.lines().join("\n");
-    assert!(lines.contains("`tiny` goes on"), "{lines}");
+    assert_eq!(
+        chat.note(),
+        "cannot load `nowhere`: there is no `nowhere`\n`tiny` goes on"
+    );
+    assert_eq!(chat.lines(), [""; 0]);
     assert_eq!(chat.app.wanted, "tiny");
     chat.say("hello");
     assert!(matches!(
@@ -152,7 +155,7 @@ fn thinking_is_shown_as_it_comes_and_folded_when_it_ends() {
     chat.stream("final", &["yes"]);
     assert_eq!(
         chat.lines(),
-        ["› hi", "thought for 3.2 s, 2 tokens  (Ctrl-T)", "yes"]
+        ["› hi", "thought for 3.2 s, 2 words  (Ctrl-T)", "yes"]
     );
     chat.ctrl('t');
     assert_eq!(

@@ -22,6 +22,7 @@ pub(crate) fn model(context: usize) -> ModelInfo {
         name: "tiny".to_owned(),
         device: "cpu".to_owned(),
         context,
+        most: 131_072,
         load_time: Duration::from_millis(1500),
     }
 }

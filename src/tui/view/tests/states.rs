@@ -98,7 +98,7 @@ fn while_it_answers() {
     assert_snapshot!(screen(&answering()), @r#"
     › How do I sum numbers?
 
-    thought for 3.2 s, 2 tokens  (Ctrl-T)
+    thought for 3.2 s, 8 words  (Ctrl-T)
 
     The sum is 4
     ~ 14
@@ -115,7 +115,7 @@ fn an_answer_with_its_figures() {
     assert_snapshot!(screen(&answered()), @r#"
     › How do I sum numbers?
 
-    thought for 3.2 s, 2 tokens  (Ctrl-T)
+    thought for 3.2 s, 8 words  (Ctrl-T)
 
     Sums
 
@@ -141,7 +141,7 @@ fn choosing_a_message_to_edit() {
     assert_snapshot!(screen(&chat), @r#"
     › How do I sum numbers?
 
-    thought for 3.2 s, 2 tokens  (Ctrl-T)
+    thought for 3.2 s, 8 words  (Ctrl-T)
 
     Sums
 
@@ -177,7 +177,7 @@ fn a_draft_of_several_lines_with_a_folded_paste() {
     assert_snapshot!(screen(&chat), @r#"
     › How do I sum numbers?
 
-    thought for 3.2 s, 2 tokens  (Ctrl-T)
+    thought for 3.2 s, 8 words  (Ctrl-T)
 
     Sums
 
@@ -202,7 +202,7 @@ fn the_completions_of_a_command() {
     assert_snapshot!(screen(&completing()), @r#"
     › How do I sum numbers?
 
-    thought for 3.2 s, 2 tokens  (Ctrl-T)
+    thought for 3.2 s, 8 words  (Ctrl-T)
 
     Sums
 
