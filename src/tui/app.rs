@@ -19,7 +19,7 @@ use super::commands::Candidate;
 use super::event::{Command, Effect, ModelInfo, Msg, Opened, WorkerEvent};
 use super::theme::Theme;
 use super::view;
-use crate::session::{Kind, Sampling, Setup};
+use crate::session::{Cancel, Kind, Sampling, Setup};
 use crate::settings::{Settings, ThemeName};
 use crate::store::{Entry, NodeId, Record, Tree};
 use areas::Areas;
@@ -115,6 +115,8 @@ pub struct App {
     pub(crate) model: Option<ModelInfo>,
     /// The model that answers again if the one being loaded cannot be.
     before: Option<ModelInfo>,
+    /// Stops the load under way; `None` once it was asked to.
+    loading: Option<Cancel>,
     /// The model that was asked for last.
     pub(crate) wanted: String,
     pub(crate) title: Option<String>,
@@ -175,6 +177,7 @@ impl App {
             mode: Mode::Draft,
             model: None,
             before: None,
+            loading: None,
             wanted: String::new(),
             title: None,
             tree: Tree::default(),
@@ -258,7 +261,9 @@ impl App {
 
     /// Something moves (a spinner, a timed message): ticks are wanted.
     pub fn is_animated(&self) -> bool {
-        self.is_busy() || self.note.is_some() || matches!(self.phase, Phase::Loading { .. })
+        self.is_busy()
+            || self.note.is_some()
+            || matches!(self.phase, Phase::Loading { .. } | Phase::Stopping)
     }
 
     /// An answer is being made.
@@ -341,13 +346,23 @@ impl App {
         };
         self.before = self.model.take().or(self.before.take());
         self.wanted.clone_from(&model);
-        self.effect(Effect::Send(Command::Load { model }));
+        let cancel = Cancel::new();
+        self.loading = Some(cancel.clone());
+        self.effect(Effect::Send(Command::Load { model, cancel }));
+    }
+
+    /// Asks the load under way to stop, if there is one.
+    fn stop_loading(&mut self) {
+        if let Some(cancel) = self.loading.take() {
+            self.phase = Phase::Stopping;
+            self.effect(Effect::Cancel(cancel));
+        }
     }
 
     fn worker(&mut self, event: WorkerEvent) {
         match event {
             WorkerEvent::Loading { what, done, total } => {
-                if !self.is_busy() {
+                if !self.is_busy() && self.phase != Phase::Stopping {
                     let what = super::text::sanitize(&what).replace('\n', " ");
                     self.phase = Phase::Loading { what, done, total };
                 }
@@ -357,6 +372,7 @@ impl App {
                 self.have(model);
             }
             WorkerEvent::LoadFailed { message, hint } => {
+                self.loading = None;
                 let mut text = format!("cannot load `{}`: {message}", self.wanted);
                 if let Some(hint) = &hint {
                     text = text + "\nhint: " + hint;
@@ -392,6 +408,7 @@ impl App {
     fn have(&mut self, model: ModelInfo) {
         self.model = Some(model);
         self.before = None;
+        self.loading = None;
         self.phase = Phase::Idle;
         if std::mem::take(&mut self.waiting) {
             self.start_turn(None);
