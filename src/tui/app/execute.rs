@@ -205,7 +205,7 @@ impl App {
     fn change_model(&mut self, name: &str) {
         match (&self.phase, name) {
             (Phase::Loading { .. } | Phase::Stopping, _) => {
-                self.warn("a model is being loaded already")
+                self.warn("a model is being loaded already");
             }
             (Phase::Failed { .. }, "") => self.load(self.wanted.clone()),
             (_, "") => self.tell(&view::stats::model(self)),
