@@ -82,7 +82,7 @@ fn a_download_is_stopped_goes_on_and_another_model_answers_meanwhile() {
     say(&mut terminal, "/model 20b");
     terminal.wait_for("the 20b", |screen| {
         let status = screen.rows(0, 80).last().unwrap();
-        status.contains("20b")
+        status.contains("20b") && status.contains("/131,072")
     });
     let log = fixture.server.take_log();
     let range = format!(" bytes={done}-");
