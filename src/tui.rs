@@ -52,6 +52,9 @@ pub enum Error {
     /// A person must be able to type and to see.
     #[error("a chat needs a terminal, and {0}")]
     NoTerminal(&'static str),
+    /// What the terminal says of itself.
+    #[error("a chat needs a terminal that can move its cursor, and TERM is {0}")]
+    PoorTerminal(&'static str),
     /// The terminal, or the system, refused something.
     #[error("the terminal cannot be used: {0}")]
     Terminal(#[from] io::Error),

@@ -20,7 +20,7 @@ use super::commands::Candidate;
 use super::event::{Command, Effect, ModelInfo, Msg, Opened, WorkerEvent};
 use super::theme::Theme;
 use super::view;
-use crate::session::{Kind, Sampling, Setup};
+use crate::session::{Cancel, Kind, Sampling, Setup};
 use crate::settings::{Settings, ThemeName};
 use crate::store::{Entry, NodeId, Record, Tree};
 use areas::Areas;
@@ -100,6 +100,8 @@ pub struct App {
     pub(crate) model: Option<ModelInfo>,
     /// The model that answers again if the one being loaded cannot be.
     before: Option<ModelInfo>,
+    /// Stops the load under way; `None` once it was asked to.
+    loading: Option<Cancel>,
     /// The model that was asked for last.
     pub(crate) wanted: String,
     pub(crate) title: Option<String>,
@@ -167,6 +169,7 @@ impl App {
             mode: Mode::Draft,
             model: None,
             before: None,
+            loading: None,
             wanted: String::new(),
             title: None,
             today: None,
@@ -260,7 +263,7 @@ impl App {
             .note
             .as_ref()
             .is_some_and(|note| note.needs_ticks(self.now));
-        self.is_busy() || timed || matches!(self.phase, Phase::Loading { .. })
+        self.is_busy() || timed || matches!(self.phase, Phase::Loading { .. } | Phase::Stopping)
     }
 
     /// An answer is being made.
@@ -315,13 +318,23 @@ impl App {
         self.transcript.drop_errors();
         self.before = self.model.take().or(self.before.take());
         self.wanted.clone_from(&model);
-        self.effect(Effect::Send(Command::Load { model }));
+        let cancel = Cancel::new();
+        self.loading = Some(cancel.clone());
+        self.effect(Effect::Send(Command::Load { model, cancel }));
+    }
+
+    /// Asks the load under way to stop, if there is one.
+    fn stop_loading(&mut self) {
+        if let Some(cancel) = self.loading.take() {
+            self.phase = Phase::Stopping;
+            self.effect(Effect::Cancel(cancel));
+        }
     }
 
     fn worker(&mut self, event: WorkerEvent) {
         match event {
             WorkerEvent::Loading { what, done, total } => {
-                if !self.is_busy() {
+                if !self.is_busy() && self.phase != Phase::Stopping {
                     let what = super::text::sanitize(&what).replace('\n', " ");
                     self.phase = Phase::Loading { what, done, total };
                 }
@@ -331,6 +344,7 @@ impl App {
                 self.have(model);
             }
             WorkerEvent::LoadFailed { message, hint } => {
+                self.loading = None;
                 let mut text = format!("cannot load `{}`: {message}", self.wanted);
                 if let Some(hint) = &hint {
                     text = text + "\nhint: " + hint;
@@ -367,6 +381,7 @@ impl App {
     fn have(&mut self, model: ModelInfo) {
         self.model = Some(model);
         self.before = None;
+        self.loading = None;
         self.phase = Phase::Idle;
         if std::mem::take(&mut self.waiting) {
             self.start_turn(None);

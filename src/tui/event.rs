@@ -152,6 +152,8 @@ pub enum Command {
     Load {
         /// The name.
         model: String,
+        /// Set by `Effect::Cancel`: a download ends.
+        cancel: Cancel,
     },
     /// Let the model answer.
     Turn {
@@ -173,7 +175,7 @@ pub enum Command {
 pub enum Effect {
     /// Give the worker something to do.
     Send(Command),
-    /// Stop the turn now.
+    /// Stop the turn, or the download, now.
     Cancel(Cancel),
     /// To the clipboard: OSC 52 and the system's own.
     Copy(String),

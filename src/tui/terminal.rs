@@ -157,7 +157,7 @@ fn enter_keyboard() -> io::Result<()> {
 /// Whether a person can type and see here.
 ///
 /// # Errors
-/// [`Error::NoTerminal`]
+/// [`Error::NoTerminal`] and [`Error::PoorTerminal`]
 pub fn check() -> Result<(), Error> {
     if !io::stdin().is_terminal() {
         return Err(Error::NoTerminal("standard input is none"));
@@ -165,12 +165,13 @@ pub fn check() -> Result<(), Error> {
     if !io::stdout().is_terminal() {
         return Err(Error::NoTerminal("standard output is none"));
     }
-    if std::env::var_os("TERM").is_some_and(|name| name == "dumb") {
-        return Err(Error::NoTerminal(
-            "this one cannot move its cursor (TERM is `dumb`)",
-        ));
+    match std::env::var_os("TERM") {
+        Some(name) if name == "dumb" => Err(Error::PoorTerminal("`dumb`")),
+        // Windows has none.
+        Some(name) if name.is_empty() => Err(Error::PoorTerminal("empty")),
+        None if cfg!(unix) => Err(Error::PoorTerminal("not set")),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Gives the terminal back as it was. May be called at any time, from any thread, and again.

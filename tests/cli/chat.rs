@@ -1,8 +1,10 @@
 //! `gptoss chat` on a terminal.
 
 mod control;
+mod download;
 mod input;
 mod manners;
+mod refusals;
 mod rewind;
 mod sessions;
 mod talk;

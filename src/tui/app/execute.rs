@@ -213,7 +213,9 @@ impl App {
 
     fn change_model(&mut self, name: &str) {
         match (&self.phase, name) {
-            (Phase::Loading { .. }, _) => self.warn("a model is being loaded already"),
+            (Phase::Loading { .. } | Phase::Stopping, _) => {
+                self.warn("a model is being loaded already");
+            }
             (Phase::Failed { .. }, "") => self.load(self.wanted.clone()),
             (_, "") => self.tell(&view::stats::model(self)),
             (_, name) => {

@@ -251,6 +251,8 @@ impl App {
             self.take_back_waiting();
         } else if self.editing.is_some() {
             self.cancel_edit();
+        } else if self.loading.is_some() {
+            self.stop_loading();
         } else {
             self.transcript.follow();
         }
@@ -275,6 +277,7 @@ impl App {
         } else if self.armed {
             self.quit(0);
         } else {
+            self.stop_loading();
             self.arm();
         }
     }

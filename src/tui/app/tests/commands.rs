@@ -189,7 +189,7 @@ fn another_model_is_loaded_without_leaving() {
     let effects = chat.take();
     assert!(
         effects.iter().any(|effect| matches!(effect,
-            Effect::Send(Command::Load { model }) if model == "openai/gpt-oss-120b")),
+            Effect::Send(Command::Load { model, .. }) if model == "openai/gpt-oss-120b")),
         "{effects:?}"
     );
     assert_eq!(chat.said(), ["hi", "hello"]);

@@ -8,7 +8,7 @@ fn the_first_thing_asked_for_is_the_model() {
     let mut chat = Chat::loading();
     let effects = chat.take();
     assert!(
-        matches!(&effects[..], [Effect::Send(Command::Load { model })] if model == "tiny"),
+        matches!(&effects[..], [Effect::Send(Command::Load { model, .. })] if model == "tiny"),
         "{effects:?}"
     );
     assert!(chat.app.is_animated());
@@ -70,7 +70,9 @@ fn a_failed_load_says_why_and_r_tries_again() {
     );
     assert!(lines.contains("hint: use the 20b"), "{lines}");
     chat.write("r");
-    assert!(matches!(&chat.take()[..], [Effect::Send(Command::Load { model })] if model == "tiny"));
+    assert!(
+        matches!(&chat.take()[..], [Effect::Send(Command::Load { model, .. })] if model == "tiny")
+    );
     assert_eq!(chat.draft(), "");
 }
 
@@ -84,7 +86,7 @@ fn a_message_sent_without_a_model_waits_for_the_next_one() {
     chat.say("hello").take();
     chat.say("/model other");
     assert!(
-        matches!(&chat.take()[..], [Effect::Send(Command::Load { model }), ..] if model == "other")
+        matches!(&chat.take()[..], [Effect::Send(Command::Load { model, .. }), ..] if model == "other")
     );
     chat.model_is_ready();
     assert!(matches!(
