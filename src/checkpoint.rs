@@ -155,6 +155,12 @@ impl Checkpoint {
         Self::read(Files::find(directory)?)
     }
 
+    /// The configuration of the checkpoint in `directory`; the weights are not looked at, save that there are some.
+    pub fn config_of(directory: &Path) -> Result<Config, Error> {
+        let file = Files::config(directory)?;
+        Config::from_json(&file.path, &file.bytes)
+    }
+
     /// The toy model that is part of the program.
     pub fn tiny() -> Self {
         macro_rules! built_in {

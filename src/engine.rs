@@ -10,6 +10,8 @@ pub mod generator;
 pub mod model;
 pub mod rope;
 pub mod sampler;
+#[cfg(test)]
+mod testing;
 pub mod twin;
 
 use std::ops::ControlFlow;

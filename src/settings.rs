@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use given::{Given, KEYS, variable};
+pub use given::{Given, KEYS, MOST_THREADS, variable};
 pub use paths::Paths;
 
 use crate::session::{KvType, Reasoning, Sampling};
@@ -175,6 +175,7 @@ pub fn resolve(
 /// says nothing, unless `GPTOSS_CONFIG` names it.
 pub fn load(flags: Given) -> Result<Given, Error> {
     let env = |name: &str| std::env::var_os(name);
+    given::check_variables(std::env::vars_os())?;
     let Some(path) = Paths::config(&env) else {
         return gather(flags, env, None);
     };

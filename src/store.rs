@@ -4,10 +4,14 @@
 //! whole and flushed before anything else happens, so that a crash loses at most what is being written.
 //! Files are only ever appended to; what cannot be read is reported and left as it is.
 
+mod age;
 pub mod export;
+mod find;
 mod log;
 mod read;
 mod record;
+mod search;
+mod state;
 pub mod tree;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -16,7 +20,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 pub use log::Log;
-pub use record::{Record, VERSION};
+pub use record::{Partial, Record, VERSION};
+pub use search::Hit;
 pub use tree::{Entry, NodeId, Tree, TurnRecord};
 
 use crate::session::Reasoning;
@@ -34,10 +39,12 @@ pub struct Store {
 pub struct Summary {
     /// The file's name without its ending.
     pub id: String,
-    /// Its name, or how its first message begins.
+    /// Its name, or how its first message begins; one line.
     pub title: String,
     /// When it was last written.
     pub modified: SystemTime,
+    /// How long ago that is: `3 h ago`, or the date.
+    pub age: String,
     /// User messages.
     pub messages: usize,
     /// Why it cannot be read, if it cannot.
@@ -51,6 +58,8 @@ pub struct Session {
     pub id: String,
     /// Its name, if it was given one.
     pub title: Option<String>,
+    /// The day it was begun (UTC), `YYYY-MM-DD`.
+    pub begun: Option<String>,
     /// What was said, with all branches.
     pub tree: Tree,
     /// The system prompt that was last in use.
@@ -82,15 +91,34 @@ pub enum Error {
     #[error("`{0}` cannot be a session: expected letters, digits, `-` and `_`")]
     Id(String),
     /// No session is called that.
-    #[error("there is no session `{0}`: expected an id, the beginning of one, or a title")]
+    #[error("there is no session `{0}`")]
     NotFound(String),
+    /// No session is called that, nor begins so.
+    #[error(
+        "there is no session `{name}`: expected an id, a title, or how one begins{}",
+        find::list(if nearest.len() == 1 { "\nthe nearest is" } else { "\nthe nearest are" }, nearest)
+    )]
+    Unknown {
+        /// As it was given.
+        name: String,
+        /// Those whose titles are like it.
+        nearest: Vec<Summary>,
+    },
     /// More than one is.
-    #[error("`{name}` may be any of the sessions {}: give more of the id", candidates.join(", "))]
+    #[error("`{name}` may be any of {} sessions{}", candidates.len(), find::list("", candidates))]
     Ambiguous {
         /// As it was given.
         name: String,
-        /// The ids.
-        candidates: Vec<String>,
+        /// All of them, the last one written first.
+        candidates: Vec<Summary>,
+    },
+    /// The file of an open session is not there any more, or is another's.
+    #[error("the session's file was {how} while it was in use (`{}`)", path.display())]
+    Lost {
+        /// The file.
+        path: PathBuf,
+        /// `deleted`, `replaced`, `changed`
+        how: &'static str,
     },
     /// Another program writes to it.
     #[error("the session `{0}` is open elsewhere: close it there, or begin a new one")]
@@ -147,62 +175,29 @@ impl Store {
         &self.directory
     }
 
-    /// All sessions, the last one written first. One that cannot be read is listed with its problem.
+    /// All sessions in which something was said, the last one written first. One that cannot be read is listed with
+    /// its problem.
     ///
     /// # Errors
     /// [`Error::Io`] when the directory is there and cannot be read.
-    pub fn list(&self) -> Result<Vec<Summary>, Error> {
-        let files = self.files()?.into_iter();
-        Ok(files.map(|file| self.summary(file)).collect())
+    pub fn list(&self, now: SystemTime) -> Result<Vec<Summary>, Error> {
+        Ok(self.summaries(now)?.collect())
     }
 
     /// The session that was last written and can be read.
     ///
     /// # Errors
     /// As [`list`](Self::list).
-    pub fn latest(&self) -> Result<Option<Summary>, Error> {
-        let files = self.files()?.into_iter();
-        Ok(files
-            .map(|file| self.summary(file))
-            .find(|summary| summary.problem.is_none()))
+    pub fn latest(&self, now: SystemTime) -> Result<Option<Summary>, Error> {
+        let mut summaries = self.summaries(now)?;
+        Ok(summaries.find(|summary| summary.problem.is_none()))
     }
 
-    /// The id of the session that `name` is the id, the title (in any case) or the beginning of the id of.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`], [`Error::Ambiguous`], and as [`list`](Self::list).
-    pub fn find(&self, name: &str) -> Result<String, Error> {
-        if self.path(name).is_ok_and(|path| path.is_file()) {
-            return Ok(name.to_owned());
-        }
-        let wanted = name.trim().to_lowercase();
-        if wanted.is_empty() {
-            return Err(Error::NotFound(name.to_owned()));
-        }
-        let all = self.list()?;
-        let of = |accepts: &dyn Fn(&Summary) -> bool| -> Vec<String> {
-            let found = all.iter().filter(|summary| accepts(summary));
-            found.map(|summary| summary.id.clone()).collect()
-        };
-        let mut candidates = of(&|summary| summary.title.to_lowercase() == wanted);
-        if candidates.is_empty() {
-            candidates = of(&|summary| summary.id.starts_with(&wanted));
-        }
-        match candidates.as_slice() {
-            [] => Err(Error::NotFound(name.to_owned())),
-            [id] => Ok(id.clone()),
-            _ => Err(Error::Ambiguous {
-                name: name.to_owned(),
-                candidates,
-            }),
-        }
-    }
-
-    /// Begins a session, named after the time.
+    /// Begins a session, named after the time, with what is first in it.
     ///
     /// # Errors
     /// [`Error::Io`]
-    pub fn create(&self, created: SystemTime) -> Result<Log, Error> {
+    pub fn create(&self, created: SystemTime, first: &[Record]) -> Result<Log, Error> {
         self.make_directory()?;
         let stamp = stamp(created);
         for attempt in 1_u32.. {
@@ -213,7 +208,8 @@ impl Store {
             let path = self.path(&id)?;
             match options().create_new(true).open(&path) {
                 Ok(file) => {
-                    return Log::begin(id, path.clone(), file, created).inspect_err(|_| {
+                    let log = Log::begin(id, path.clone(), file, created, first);
+                    return log.inspect_err(|_| {
                         // On a full disk every try would leave an empty file.
                         let _ = fs::remove_file(&path);
                     });
@@ -237,6 +233,7 @@ impl Store {
         Ok(Session {
             id: id.to_owned(),
             title: state.title,
+            begun: loaded.created.get(..10).map(str::to_owned),
             tree: state.tree,
             instructions: state.instructions,
             reasoning: state.reasoning,
@@ -252,7 +249,7 @@ impl Store {
     /// As [`load`](Self::load): what cannot be read is not written to.
     pub fn rename(&self, id: &str, title: &str) -> Result<(), Error> {
         let mut log = self.load(id)?.log;
-        log.append(&Record::Title(title.to_owned()))
+        log.append(&[Record::Title(title.to_owned())])
     }
 
     /// Deletes a session that is not open, damaged or not.
@@ -314,16 +311,25 @@ impl Store {
         Ok(files)
     }
 
-    fn summary(&self, (id, modified): (String, SystemTime)) -> Summary {
-        let path = self.directory.join(format!("{id}.{ENDING}"));
-        let glance = read::glance(&path);
-        Summary {
-            id,
-            title: glance.title,
-            modified,
-            messages: glance.messages,
-            problem: glance.problem.map(|problem| problem.to_string()),
-        }
+    fn summaries(&self, now: SystemTime) -> Result<impl Iterator<Item = Summary>, Error> {
+        let zone = jiff::tz::TimeZone::system();
+        let summary = move |(id, modified): (String, SystemTime)| {
+            let path = self.directory.join(format!("{id}.{ENDING}"));
+            let glance = read::glance(&path);
+            Summary {
+                id,
+                title: glance.title,
+                modified,
+                age: age::age(modified, now, &zone),
+                messages: glance.messages,
+                problem: glance.problem.map(|problem| problem.to_string()),
+            }
+        };
+        // A program that was ended at the wrong moment leaves a file in which nothing was said.
+        let has_content = |summary: &Summary| {
+            summary.messages > 0 || !summary.title.is_empty() || summary.problem.is_some()
+        };
+        Ok(self.files()?.into_iter().map(summary).filter(has_content))
     }
 
     /// What people say to a model is theirs alone.

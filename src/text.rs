@@ -17,6 +17,33 @@ pub fn sanitize(text: &str) -> Cow<'_, str> {
     Sanitizer::default().push(text)
 }
 
+/// [`sanitize`] on one line: whatever white space there is between words becomes one space.
+pub fn one_line(text: &str) -> String {
+    let text = sanitize(text);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Letters to insert, delete, replace or swap to make `a` into `b` (optimal string alignment).
+pub fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().take(64).collect());
+    let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let cost = usize::from(a[i - 1] != b[j - 1]);
+            let mut least = (rows[i - 1][j] + 1)
+                .min(row[j - 1] + 1)
+                .min(rows[i - 1][j - 1] + cost);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
 /// [`sanitize`] for text that comes in pieces: a sequence may begin in one and end in another.
 #[derive(Clone, Debug, Default)]
 pub struct Sanitizer {

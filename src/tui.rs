@@ -52,6 +52,9 @@ pub enum Error {
     /// A person must be able to type and to see.
     #[error("a chat needs a terminal, and {0}")]
     NoTerminal(&'static str),
+    /// What the terminal says of itself.
+    #[error("a chat needs a terminal that can move its cursor, and TERM is {0}")]
+    PoorTerminal(&'static str),
     /// The terminal, or the system, refused something.
     #[error("the terminal cannot be used: {0}")]
     Terminal(#[from] io::Error),
@@ -102,7 +105,8 @@ pub fn run(start: Start) -> Result<u8, Error> {
     let _signals = Signals::listen(events.clone())?;
     let fault = start.fault;
     let commands = worker::start(start.loader, events.clone(), fault == Some(Fault::Worker))?;
-    let (app, first) = App::new(start.settings, start.opened, screen.size()?, Instant::now());
+    let (mut app, first) = App::new(start.settings, start.opened, screen.size()?, Instant::now());
+    app.today.clone_from(&start.date);
     let mut chat = Chat {
         app,
         effects: Effects::new(commands, events.clone(), start.journal, start.date),
@@ -233,19 +237,22 @@ impl Chat {
         Ok(())
     }
 
-    /// Stops the turn under way and saves what it made, if that takes no longer than [`PATIENCE`].
+    /// Saves what is still to be saved: what the turn under way makes until it stops, if that takes no longer than
+    /// [`PATIENCE`].
     fn finish(&mut self, incoming: &Receiver<Incoming>) {
-        if !self.effects.stop() {
-            return;
-        }
-        let deadline = Instant::now() + PATIENCE;
+        let patience = if self.effects.stop() {
+            PATIENCE
+        } else {
+            Duration::ZERO
+        };
+        let deadline = Instant::now() + patience;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(next) = incoming.recv_timeout(left) else {
                 return;
             };
             let message = match next {
-                Incoming::Msg(message @ Msg::Worker(_)) => message,
+                Incoming::Msg(message @ (Msg::Worker(_) | Msg::Lost(_))) => message,
                 Incoming::Signal(Signal::End(code)) => {
                     self.effects.quit = Some(code);
                     continue;
@@ -253,14 +260,24 @@ impl Chat {
                 _ => continue,
             };
             let finished = matches!(&message, Msg::Worker(WorkerEvent::Finished { .. }));
-            for effect in self.app.update(message) {
-                self.effects.save(effect);
-            }
+            self.save(message);
             if finished {
                 return;
             }
         }
     }
+
+    /// Saves what follows from `message`.
+    fn save(&mut self, message: Msg) {
+        for effect in self.app.update(message) {
+            for answer in self.effects.save(effect) {
+                if matches!(answer, Msg::Lost(_)) {
+                    self.save(answer);
+                }
+            }
+        }
+    }
+
     /// The exit code of a signal that came, or comes in a moment.
     fn hung_up(&self, incoming: &Receiver<Incoming>) -> Option<u8> {
         let deadline = Instant::now() + MOMENT;

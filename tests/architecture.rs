@@ -15,7 +15,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("harmony", &["tokenizer"]),
     ("session", &["engine", "harmony", "tokenizer", "checkpoint"]),
     ("settings", &["session"]),
-    ("store", &["session"]),
+    ("store", &["session", "text"]),
     ("text", &[]),
     ("tui", &["session", "settings", "store", "text"]),
     (
@@ -298,7 +298,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All files below `directory`, except the unit tests that have their own.
+/// All files below `directory`; of the unit tests that have files of their own, the length alone.
 fn sources(directory: &Path, below: &Path, into: &mut Vec<Source>) {
     for entry in fs::read_dir(directory).expect("the sources are there") {
         let path = entry.expect("the directory can be read").path();
@@ -309,7 +309,8 @@ fn sources(directory: &Path, below: &Path, into: &mut Vec<Source>) {
             let name = path.strip_prefix(below).expect("it was found below");
             let name = name.to_string_lossy().replace('\\', "/");
             let mut source = Source::new(&name, &text);
-            if name.ends_with("/tests.rs") || name.contains("/tests/") {
+            let of_tests = ["/tests.rs", "/testing.rs"];
+            if of_tests.iter().any(|end| name.ends_with(end)) || name.contains("/tests/") {
                 source.code.clear();
             }
             into.push(source);

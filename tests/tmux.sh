@@ -80,7 +80,7 @@ tmux resize-window -t tour -x 120 -y 30
 await 'Enter send'
 
 tmux send-keys -t tour F1
-await '/regen'
+await 'Going back'
 stop 'the help (F1)'
 tmux send-keys -t tour Escape
 tmux send-keys -t tour C-z

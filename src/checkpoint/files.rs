@@ -47,6 +47,17 @@ pub(super) struct Files {
 impl Files {
     /// Finds the files in `directory`, or in its `original/` where only that has weights.
     pub fn find(directory: &Path) -> Result<Self, Error> {
+        Self::read(Self::place(directory)?)
+    }
+
+    /// The config.json that [`Files::find`] would read.
+    pub fn config(directory: &Path) -> Result<Named, Error> {
+        let directory = Self::place(directory)?;
+        read(&directory.join(CONFIG), CONFIG_LIMIT)?.ok_or_else(|| no_config(directory))
+    }
+
+    /// Where the weights are.
+    fn place(directory: &Path) -> Result<PathBuf, Error> {
         let metadata = fs::metadata(directory).map_err(|reason| match reason.kind() {
             io::ErrorKind::NotFound => Error::NoDirectory {
                 path: directory.to_owned(),
@@ -68,9 +79,9 @@ impl Files {
         }
         let original = directory.join(ORIGINAL);
         if holds_weights(directory)? {
-            Self::read(directory.to_owned())
+            Ok(directory.to_owned())
         } else if original.is_dir() && holds_weights(&original)? {
-            Self::read(original)
+            Ok(original)
         } else {
             Err(no_weights(directory)?)
         }

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum, ValueHint};
 
 use crate::hub::ModelRef;
 use crate::session::{KvType, LoadOptions, Reasoning};
-use crate::settings::{Given, Settings};
+use crate::settings::{Given, MOST_THREADS, Settings};
 
 /// Which model and how its history is kept.
 #[derive(Args, Debug)]
@@ -267,9 +267,6 @@ impl Run {
             .or(self.machine.given())
     }
 }
-
-/// More threads than any machine has cores; the system would be asked for each of them.
-const MOST_THREADS: usize = 4096;
 
 fn positive(text: &str) -> Result<usize, String> {
     whole_from(1, text)

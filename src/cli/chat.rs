@@ -2,6 +2,10 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context;
 use clap::ValueHint;
@@ -13,7 +17,7 @@ use super::prompt::{Role, Source};
 use super::pull::{self, Found};
 use super::{config, model};
 use crate::checkpoint::Checkpoint;
-use crate::hub::{Hub, ModelRef};
+use crate::hub::{self, Hub, ModelRef};
 use crate::session::memory::{Machine, Plan};
 use crate::session::{LoadOptions, Model, Reasoning};
 use crate::settings::{Given, Paths, Settings, ThemeName};
@@ -24,6 +28,11 @@ use crate::tui::{self, Fault, Journal, LoadError, Loaded, OnProgress, Start};
 const PROMPT: &str = "Prompt";
 const SESSIONS: &str = "Sessions";
 const SCREEN: &str = "Screen";
+
+/// How often a download looks whether it should end.
+const GLANCE: Duration = Duration::from_millis(50);
+/// How long a download that was stopped may take to end properly.
+const TIDY: Duration = Duration::from_millis(500);
 
 const AFTER_HELP: &str = "\
 Everything else is in the chat: F1 or /help shows keys and commands. Conversations are saved as they go;
@@ -53,7 +62,7 @@ pub struct Args {
     /// Go on with the last conversation
     #[arg(long = "continue", short = 'c', conflicts_with = "session", help_heading = SESSIONS)]
     resume: bool,
-    /// Go on with the conversation of this title or id; the beginning of an id is enough
+    /// Go on with the conversation of this title or id; the beginning is enough
     #[arg(long, short, value_name = "NAME", help_heading = SESSIONS)]
     session: Option<String>,
     /// Do not save this conversation
@@ -104,8 +113,8 @@ fn faults() -> impl TypedValueParser<Value = Fault> {
 /// Runs `gptoss chat` and gives its exit code.
 ///
 /// # Errors
-/// What is wrong with flags, configuration, the saved session or the terminal. A model that cannot be loaded
-/// is no error: the chat shows it and another one can be chosen.
+/// What is wrong with flags, configuration, the saved session or the terminal. A checkpoint that turns out to be
+/// damaged is no error: the chat shows it and another model can be chosen.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     tui::check_terminal().map_err(no_terminal)?;
     let flags = args.given()?;
@@ -118,6 +127,9 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let session = saved(args, store.as_ref())?;
     let mut journal = Journal::new(store);
     let opened = session.map(|session| go_on(session, &flags, &mut settings, &mut journal));
+    if args.replay.is_none() {
+        model::check(&settings, opened.is_some() && flags.model.is_none())?;
+    }
     let date = args
         .current_date
         .unwrap_or_else(|| jiff::Zoned::now().date());
@@ -138,6 +150,11 @@ fn no_terminal(error: tui::Error) -> anyhow::Error {
         tui::Error::NoTerminal(_) => Failure::usage(
             error.to_string(),
             "`gptoss run` answers one prompt, in pipes and files too",
+        )
+        .into(),
+        tui::Error::PoorTerminal(_) => Failure::usage(
+            error.to_string(),
+            "if this one can, say what it is: TERM=xterm-256color gptoss chat; `gptoss run` answers one prompt anywhere",
         )
         .into(),
         tui::Error::Terminal(_) => error.into(),
@@ -172,8 +189,8 @@ impl Args {
     /// What loads models while the chat runs. The first one may have to be fetched, and that is asked
     /// before the chat takes the screen.
     fn loader(&self, settings: &Settings) -> anyhow::Result<tui::Loader> {
-        if let Some(path) = self.replay.clone() {
-            let recording = Source::file(&path, Role::Recording);
+        if let Some(path) = &self.replay {
+            let recording = recording(path)?;
             return Ok(Box::new(move |name, _| {
                 replay(name, &recording).map_err(|error| failed(&error))
             }));
@@ -192,14 +209,19 @@ impl Args {
 }
 
 fn instructions(path: &Path) -> anyhow::Result<String> {
+    not_the_keyboard(path, "the instructions")?;
+    Source::file(path, Role::Instructions).text()
+}
+
+fn not_the_keyboard(path: &Path, what: &str) -> anyhow::Result<()> {
     if path.as_os_str() == "-" {
         return Err(Failure::usage(
-            "the instructions cannot be read from standard input, which is the keyboard here",
-            "give them as a file or as text",
+            format!("{what} cannot be read from standard input, which is the keyboard here"),
+            "give a file",
         )
         .into());
     }
-    Source::file(path, Role::Instructions).text()
+    Ok(())
 }
 
 /// Where conversations are. Nobody needs a place for them who does not save.
@@ -220,16 +242,21 @@ fn saved(args: &Args, store: Option<&Store>) -> anyhow::Result<Option<Session>> 
     }
     let store = store.context("there is no place for saved conversations: set HOME")?;
     let id = if let Some(name) = &args.session {
-        store.find(name).map_err(|error| match error {
-            Error::NotFound(_) => Failure::new(
-                error.to_string(),
-                "`gptoss chat`, then /open, lists the saved conversations",
-            )
-            .into(),
-            error => anyhow::Error::from(error),
-        })?
+        store
+            .find(name, SystemTime::now())
+            .map_err(|error| match error {
+                Error::Unknown { .. } => Failure::new(
+                    error.to_string(),
+                    "`gptoss chat`, then Ctrl-O, lists the saved conversations and searches what was said",
+                )
+                .into(),
+                Error::Ambiguous { .. } => {
+                    Failure::new(error.to_string(), "give more of the title, or the id").into()
+                }
+                error => anyhow::Error::from(error),
+            })?
     } else {
-        let latest = store.latest()?.ok_or_else(|| {
+        let latest = store.latest(SystemTime::now())?.ok_or_else(|| {
             let directory = store.directory().display();
             Failure::new(
                 format!("there is no saved conversation in `{directory}`"),
@@ -284,13 +311,11 @@ fn load(
     if let ModelRef::Repo { id, revision } = model::named(settings)?
         && may_fetch
     {
-        Hub::from_env()?.download(&id, revision.as_deref(), &mut |progress| {
-            let what = format!("fetching {}", progress.file);
-            on_progress(&what, progress.done, progress.total);
-            ControlFlow::Continue(())
-        })?;
+        download(id, revision, on_progress)?;
     }
-    on_progress(&format!("loading {}", settings.model), 0, 0);
+    if on_progress(&format!("loading {}", settings.model), 0, 0).is_break() {
+        anyhow::bail!("loading was stopped");
+    }
     let checkpoint = model::open(settings, false)?;
     let plan = Plan::new(
         &checkpoint.config,
@@ -303,20 +328,85 @@ fn load(
         None => None,
     };
     let model = Model::load(&checkpoint, options)?;
-    Ok(loaded(&settings.model, model, warning))
+    let most = checkpoint.config.max_position_embeddings;
+    Ok(loaded(&settings.model, model, most, warning))
+}
+
+/// Fetches a model on a thread of its own: a stop need not wait for a network that gives nothing. Such a thread
+/// ends with its next bytes, or when its patience does.
+fn download(
+    id: String,
+    revision: Option<String>,
+    on_progress: &mut OnProgress<'_>,
+) -> anyhow::Result<()> {
+    let hub = Hub::from_env()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let (sender, progress) = mpsc::channel();
+    let stopped = Arc::clone(&stop);
+    let thread = std::thread::Builder::new()
+        .name("download".to_owned())
+        .spawn(move || {
+            hub.download(&id, revision.as_deref(), &mut |progress| {
+                // Nobody listens any more after a stop.
+                let _ = sender.send(progress.clone());
+                if stopped.load(Ordering::Relaxed) {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })
+        })?;
+    let (mut what, mut done, mut total) = ("asking the hub".to_owned(), 0, 0);
+    let mut until: Option<Instant> = None;
+    loop {
+        match progress.recv_timeout(GLANCE) {
+            Ok(progress) => {
+                what = format!("fetching {}", progress.file);
+                (done, total) = (progress.done, progress.total);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if until.is_none() && on_progress(&what, done, total).is_break() {
+            stop.store(true, Ordering::Relaxed);
+            until = Some(Instant::now() + TIDY);
+        }
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return Err(hub::Error::Cancelled.into());
+        }
+    }
+    match thread.join() {
+        Ok(result) => Ok(result.map(|_| ())?),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// The recording, checked before the chat takes the screen; a pipe can be read only once, which the load does.
+fn recording(path: &Path) -> anyhow::Result<Source> {
+    not_the_keyboard(path, "the recording")?;
+    let recording = Source::file(path, Role::Recording);
+    let is_pipe = path
+        .metadata()
+        .is_ok_and(|file| !file.is_file() && !file.is_dir());
+    if !is_pipe {
+        replay("", &recording).with_context(|| format!("--replay `{}`", path.display()))?;
+    }
+    Ok(recording)
 }
 
 fn replay(name: &str, recording: &Source) -> anyhow::Result<Loaded> {
     let model = Model::replay(&recording.raw_text()?, &Checkpoint::tiny())?;
-    Ok(loaded(name, model, None))
+    let most = model.context();
+    Ok(loaded(name, model, most, None))
 }
 
-fn loaded(name: &str, model: Model, warning: Option<String>) -> Loaded {
+fn loaded(name: &str, model: Model, most: usize, warning: Option<String>) -> Loaded {
     Loaded {
         info: ModelInfo {
             name: name.to_owned(),
             device: model.device(),
             context: model.context(),
+            most,
             load_time: model.load_time(),
         },
         model,

@@ -4,8 +4,8 @@ use anyhow::Context;
 
 use super::error::Failure;
 use super::pull;
-use crate::checkpoint::Checkpoint;
-use crate::hub::{Hub, ModelRef, decimal_bytes as bytes};
+use crate::checkpoint::{Checkpoint, Config};
+use crate::hub::{Hub, Located, ModelRef, decimal_bytes as bytes};
 use crate::session::memory::{Fit, Machine, Plan};
 use crate::settings::Settings;
 
@@ -17,21 +17,57 @@ pub fn open(settings: &Settings, interactive: bool) -> anyhow::Result<Checkpoint
     let model = &named(settings)?;
     let checkpoint = match model {
         ModelRef::Tiny => Checkpoint::tiny(),
-        ModelRef::Directory(directory) => Checkpoint::open(directory)?,
+        ModelRef::Directory(directory) => Checkpoint::open(directory).context("--model")?,
         ModelRef::Repo { .. } => {
             let snapshot = pull::ensure(model, &Hub::from_env()?, interactive)?;
             Checkpoint::open(&snapshot)
                 .with_context(|| format!("`{model}` in the cache cannot be used"))?
         }
     };
-    let most = checkpoint.config.max_position_embeddings;
+    check_context(settings, &checkpoint.config)?;
+    Ok(checkpoint)
+}
+
+/// Checks what can be told at once: that a model on this machine is one, and that its context holds what was asked
+/// for. A model that only a saved session names need not be there.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(settings: &Settings, of_session: bool) -> anyhow::Result<()> {
+    match config(settings) {
+        Ok(Some(config)) => check_context(settings, &config),
+        Ok(None) => Ok(()),
+        Err(_) if of_session => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The configuration of the model, where it is on this machine.
+fn config(settings: &Settings) -> anyhow::Result<Option<Config>> {
+    let model = named(settings)?;
+    let config = match &model {
+        ModelRef::Tiny => Checkpoint::tiny().config,
+        ModelRef::Directory(directory) => Checkpoint::config_of(directory).context("--model")?,
+        ModelRef::Repo { id, revision } => {
+            match Hub::from_env()?.locate(id, revision.as_deref())? {
+                Located::Complete(snapshot) => Checkpoint::config_of(&snapshot)
+                    .with_context(|| format!("`{model}` in the cache cannot be used"))?,
+                Located::Incomplete { .. } | Located::Absent => return Ok(None),
+            }
+        }
+    };
+    Ok(Some(config))
+}
+
+fn check_context(settings: &Settings, config: &Config) -> anyhow::Result<()> {
+    let most = config.max_position_embeddings;
     match settings.context {
         Some(context) if context > most => Err(Failure::usage(
             format!("--context {context} is more than the {most} positions of this model"),
             format!("give at most {most}, or leave --context out"),
         )
         .into()),
-        _ => Ok(checkpoint),
+        _ => Ok(()),
     }
 }
 

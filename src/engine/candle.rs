@@ -374,25 +374,14 @@ fn primitive<T: candle_core::WithDType>(values: Vec<T>, shape: &[usize]) -> Cand
 #[cfg(test)]
 mod tests {
     use super::choose;
+    use crate::engine::testing::Golden;
 
     #[test]
     fn the_router_chooses_and_weighs_as_the_reference_does() {
-        let path = "/tests/goldens/unit/elementwise.safetensors";
-        let bytes = std::fs::read(env!("CARGO_MANIFEST_DIR").to_owned() + path).unwrap();
-        let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
-        let f32s = |name: &str| -> Vec<f32> {
-            let data = tensors.tensor(name).unwrap().data();
-            let values = data.chunks_exact(4);
-            values
-                .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()))
-                .collect()
-        };
-        let ids = tensors.tensor("router_indices").unwrap().data();
-        let ids = ids
-            .chunks_exact(8)
-            .map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap()) as usize);
-        let ids: Vec<usize> = ids.collect();
-        let (logits, weights) = (f32s("router_logits"), f32s("router_weights"));
+        let golden = Golden::read("elementwise");
+        let ids = golden.i64("router_indices");
+        let ids: Vec<usize> = ids.into_iter().map(|id| id as usize).collect();
+        let (logits, weights) = (golden.f32("router_logits"), golden.f32("router_weights"));
         for (token, logits) in logits.chunks_exact(32).enumerate() {
             let (mut found, shares) = choose(logits, 4);
             let mut expected = ids[4 * token..4 * token + 4].to_vec();

@@ -67,6 +67,7 @@ fn turning_dimension(config: &Config, turns: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::checkpoint::Checkpoint;
+    use crate::engine::testing::Golden;
 
     // The tiny model has the rotary embedding of the 20b.
     fn config() -> Config {
@@ -106,22 +107,13 @@ mod tests {
 
     #[test]
     fn cosines_and_sines_are_the_references_up_to_the_last_position() {
-        let path = "/tests/goldens/unit/rope.safetensors";
-        let bytes = std::fs::read(env!("CARGO_MANIFEST_DIR").to_owned() + path).unwrap();
-        let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
-        let f32s = |name: &str| -> Vec<f32> {
-            let data = tensors.tensor(name).unwrap().data();
-            let values = data.chunks_exact(4);
-            values
-                .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()))
-                .collect()
-        };
+        let golden = Golden::read("rope");
         let rope = Rope::new(&config());
-        for (i, (found, expected)) in rope.inv_freq.iter().zip(f32s("inv_freq")).enumerate() {
+        for (i, (found, expected)) in rope.inv_freq.iter().zip(golden.f32("inv_freq")).enumerate() {
             let ulps = found.to_bits().abs_diff(expected.to_bits());
             assert!(ulps <= 2, "inv_freq[{i}]: {found}, expected {expected}");
         }
-        let (cos, sin) = (f32s("cos"), f32s("sin"));
+        let (cos, sin) = (golden.f32("cos"), golden.f32("sin"));
         for (row, position) in [0, 1, 127, 128, 4095, 4096, 131_071]
             .into_iter()
             .enumerate()

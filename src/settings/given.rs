@@ -32,6 +32,49 @@ pub fn variable(key: &str) -> String {
     format!("GPTOSS_{}", key.to_ascii_uppercase().replace('-', "_"))
 }
 
+/// Variables that are no settings.
+const OTHER_VARIABLES: [&str; 2] = ["GPTOSS_CONFIG", "GPTOSS_STATE_DIR"];
+
+/// More threads than any machine has cores; the system would be asked for each of them.
+pub const MOST_THREADS: usize = 4096;
+
+/// Refuses variables that begin as ours and mean nothing; empty ones say nothing.
+pub(super) fn check_variables(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<(), Error> {
+    let known: Vec<String> = KEYS
+        .iter()
+        .map(|key| variable(key))
+        .chain(OTHER_VARIABLES.map(str::to_owned))
+        .collect();
+    let unknown = variables
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, _)| name.to_string_lossy().into_owned())
+        .filter(|name| name.starts_with("GPTOSS_") && !known.contains(name))
+        .min();
+    let Some(name) = unknown else { return Ok(()) };
+    let nearest = known.iter().min_by_key(|known| distance(known, &name));
+    let problem = match nearest.filter(|known| distance(known, &name) <= 4) {
+        Some(nearest) => format!("there is no such setting; {nearest} is the nearest"),
+        None => "there is no such setting; unset it".to_owned(),
+    };
+    Err(Error::Variable { name, problem })
+}
+
+/// How many characters must be put in, left out or replaced to make `b` of `a` (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.bytes().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
 /// What a source says; `None` where it says nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
@@ -168,7 +211,7 @@ impl Given {
                 let types = [("bf16", KvType::Bf16), ("f32", KvType::F32)];
                 self.kv_type = Some(value.one_of(key, &types)?);
             }
-            "threads" => self.threads = Some(value.whole(key, 1)?),
+            "threads" => self.threads = Some(value.threads(key)?),
             "theme" => {
                 self.theme = Some(value.one_of(key, &ThemeName::ALL.map(|x| (x.as_str(), x)))?);
             }
@@ -233,6 +276,12 @@ impl Value {
         self.number()
             .filter(|number| *number >= T::from(least))
             .ok_or_else(|| self.wrong(key, &format!("a whole number from {least} on")))
+    }
+
+    fn threads(self, key: &str) -> Result<usize, String> {
+        self.number()
+            .filter(|number| (1..=MOST_THREADS).contains(number))
+            .ok_or_else(|| self.wrong(key, &format!("a whole number from 1 to {MOST_THREADS}")))
     }
 
     /// A value of [`Sampling`], checked as such.

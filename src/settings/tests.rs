@@ -133,12 +133,47 @@ fn refuses_every_wrong_file_with_line_value_and_what_was_expected() {
     temperature_range: `config.toml`, line 2: `temperature` is -0.5, expected 0 (the likeliest token) to 100
     temperature_type: `config.toml`, line 1: `temperature` is "1.0", expected a number
     theme: `config.toml`, line 1: `theme` is "solarized", expected "standard", "high-contrast" or "plain"
-    threads_date: `config.toml`, line 1: `threads` is 2025-06-28, expected a whole number from 1 on
+    threads_date: `config.toml`, line 1: `threads` is 2025-06-28, expected a whole number from 1 to 4096
     top_k_fraction: `config.toml`, line 1: `top-k` is 1.5, expected a whole number from 0 on
     top_p_range: `config.toml`, line 1: `top-p` is 0, expected above 0, at most 1 (keeps all)
     twice: `config.toml`, line 2: duplicate key: `seed`
     unknown_key: `config.toml`, line 3: there is no setting `temprature`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, threads, theme, mouse, save or show-thinking
     "#);
+}
+
+#[test]
+fn refuses_variables_that_mean_nothing_with_the_nearest_that_does() {
+    let said = |variables: &[(&str, &str)]| {
+        let variables = variables
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()));
+        given::check_variables(variables).map_err(|error| error.to_string())
+    };
+    let known: Vec<String> = KEYS.iter().map(|key| variable(key)).collect();
+    let known: Vec<(&str, &str)> = known.iter().map(|name| (name.as_str(), "x")).collect();
+    assert_eq!(said(&known), Ok(()));
+    let others = [
+        ("GPTOSS_CONFIG", "x"),
+        ("GPTOSS_STATE_DIR", "x"),
+        ("GPTOSS_TEMPRATURE", ""),
+        ("GPTOSS", "x"),
+        ("HOME", "x"),
+    ];
+    assert_eq!(said(&others), Ok(()));
+    assert_eq!(
+        said(&[("GPTOSS_TOPK", "4"), ("GPTOSS_TEMPRATURE", "1")]),
+        Err(
+            "the environment variable GPTOSS_TEMPRATURE: there is no such setting; GPTOSS_TEMPERATURE is the nearest"
+                .to_owned()
+        )
+    );
+    assert_eq!(
+        said(&[("GPTOSS_GPU_LAYERS", "4")]),
+        Err(
+            "the environment variable GPTOSS_GPU_LAYERS: there is no such setting; unset it"
+                .to_owned()
+        )
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Writing a session: one line per record, whole or not at all.
 
-use std::fs::{File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -31,12 +31,13 @@ pub struct Log {
 }
 
 impl Log {
-    /// A new file.
+    /// A new file, written at once with what is first in it.
     pub(super) fn begin(
         id: String,
         path: PathBuf,
         file: File,
         created: SystemTime,
+        first: &[Record],
     ) -> Result<Self, Error> {
         lock(&file, &id, &path)?;
         let end = End {
@@ -45,7 +46,11 @@ impl Log {
             torn: false,
         };
         let mut log = Self::resume(id, path, file, &end);
-        log.write(&Header::new(created))?;
+        let mut bytes = log.line(&Header::new(created))?;
+        for record in first {
+            bytes.extend(log.line(&Line::from(record))?);
+        }
+        log.write(&bytes, true)?;
         // The name of the file is to survive a crash too; some systems cannot flush a directory.
         if let Some(directory) = log.path.parent().and_then(|path| File::open(path).ok()) {
             let _ = directory.sync_all();
@@ -73,22 +78,58 @@ impl Log {
         &self.path
     }
 
-    /// Adds a record and waits until it is on the disk. Its cost does not depend on what is there already.
+    /// Adds records, all of them or none, and waits until they are on the disk. The cost does not depend on what is
+    /// there already. A [`Record::Partial`] alone is not waited for: it outlives the program, and the turn follows.
     ///
     /// # Errors
-    /// [`Error::Io`]: the record is then not in the file, and the next one may be tried.
-    pub fn append(&mut self, record: &Record) -> Result<(), Error> {
-        self.write(&Line::from(record))
-    }
-
-    fn write(&mut self, line: &impl Serialize) -> Result<(), Error> {
-        let failed = |error| Error::io("write", &self.path)(error);
+    /// [`Error::Io`]: the records are then not in the file, and may be tried again. [`Error::Lost`]: the file is not
+    /// the one that was opened, so what is in it is no longer known.
+    pub fn append(&mut self, records: &[Record]) -> Result<(), Error> {
+        self.check_place()?;
         let mut bytes = Vec::new();
         if self.end.open {
             bytes.push(b'\n');
         }
-        serde_json::to_writer(&mut bytes, line).map_err(|error| failed(error.into()))?;
+        for record in records {
+            bytes.extend(self.line(&Line::from(record))?);
+        }
+        let is_partial = |record: &Record| matches!(record, Record::Partial(_));
+        self.write(&bytes, !records.iter().all(is_partial))
+    }
+
+    fn line(&self, line: &impl Serialize) -> Result<Vec<u8>, Error> {
+        let mut bytes = serde_json::to_vec(line)
+            .map_err(|error| Error::io("write", &self.path)(error.into()))?;
         bytes.push(b'\n');
+        Ok(bytes)
+    }
+
+    /// The file under the path is the open one, and as this program left it.
+    fn check_place(&self) -> Result<(), Error> {
+        let lost = |how| Error::Lost {
+            path: self.path.clone(),
+            how,
+        };
+        let there = match fs::metadata(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(lost("deleted")),
+            there => there,
+        };
+        // What cannot be looked at is not known to be lost.
+        let (Ok(there), Ok(open)) = (there, self.file.metadata()) else {
+            return Ok(());
+        };
+        if !is_same(&there, &open) {
+            return Err(lost("replaced"));
+        }
+        let length = open.len();
+        if length < self.end.at || (length > self.end.at && !self.end.torn) {
+            return Err(lost("changed"));
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8], waits: bool) -> Result<(), Error> {
+        let failed = |error| Error::io("write", &self.path)(error);
         if self.end.torn {
             self.file.set_len(self.end.at).map_err(failed)?;
         }
@@ -96,8 +137,8 @@ impl Log {
         self.end.torn = true;
         self.file
             .seek(SeekFrom::Start(self.end.at))
-            .and_then(|_| self.file.write_all(&bytes))
-            .and_then(|()| self.file.sync_data())
+            .and_then(|_| self.file.write_all(bytes))
+            .and_then(|()| if waits { self.file.sync_data() } else { Ok(()) })
             .map_err(failed)?;
         self.end = End {
             at: self.end.at + bytes.len() as u64,
@@ -106,6 +147,18 @@ impl Log {
         };
         Ok(())
     }
+}
+
+#[cfg(unix)]
+fn is_same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// Elsewhere a file that is open cannot be replaced.
+#[cfg(not(unix))]
+fn is_same(_: &fs::Metadata, _: &fs::Metadata) -> bool {
+    true
 }
 
 /// Keeps other programs out. A file system without locks keeps nobody out.

@@ -9,16 +9,18 @@ use serde::Deserialize;
 
 use super::Error;
 use super::log::End;
-use super::record::{Header, Line, State, VERSION};
-
-/// How much of a first message makes a title.
-const TITLE_LENGTH: usize = 60;
+use super::record::{Header, Line, VERSION};
+use super::state::State;
+use super::tree::beginning;
+use crate::text::one_line;
 
 /// A session as its file has it.
 pub(super) struct Loaded {
     pub state: State,
     pub end: End,
     pub warning: Option<String>,
+    /// When it was begun, as the header has it.
+    pub created: String,
 }
 
 /// What a list shows.
@@ -40,12 +42,13 @@ pub(super) fn load(path: &Path, mut file: &File) -> Result<Loaded, Error> {
         open: false,
         torn: false,
     };
-    let mut warning = None;
+    let mut warnings = Vec::new();
+    let mut created = String::new();
     for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         let number = index + 1;
         let whole = line.ends_with(b"\n");
         if index == 0 {
-            check_header(line, path)?;
+            created = check_header(line, path)?.created;
         } else {
             let damaged = |problem| Error::Damaged {
                 path: path.to_owned(),
@@ -55,7 +58,7 @@ pub(super) fn load(path: &Path, mut file: &File) -> Result<Loaded, Error> {
             match serde_json::from_slice::<Line>(content(line)) {
                 Ok(record) => state.apply(record.into()).map_err(damaged)?,
                 Err(_) if !whole => {
-                    warning = Some(format!(
+                    warnings.push(format!(
                         "the last line of `{}` was not written to its end and is left out",
                         path.display()
                     ));
@@ -73,14 +76,21 @@ pub(super) fn load(path: &Path, mut file: &File) -> Result<Loaded, Error> {
             path: path.to_owned(),
         });
     }
+    if state.settle() {
+        warnings.push(
+            "the program was ended while it answered: this is what was saved of the answer"
+                .to_owned(),
+        );
+    }
     Ok(Loaded {
         state,
         end,
-        warning,
+        warning: (!warnings.is_empty()).then(|| warnings.join("\n")),
+        created,
     })
 }
 
-fn check_header(line: &[u8], path: &Path) -> Result<(), Error> {
+fn check_header(line: &[u8], path: &Path) -> Result<Header, Error> {
     // Of a list, the first value would do for a header.
     let object = if line.starts_with(b"{") { line } else { b"" };
     match serde_json::from_slice::<Header>(object) {
@@ -88,7 +98,7 @@ fn check_header(line: &[u8], path: &Path) -> Result<(), Error> {
             path: path.to_owned(),
             version: header.version,
         }),
-        Ok(header) if header.version > 0 => Ok(()),
+        Ok(header) if header.version > 0 => Ok(header),
         _ => Err(Error::NotASession {
             path: path.to_owned(),
         }),
@@ -133,6 +143,7 @@ pub(super) fn glance(path: &Path) -> Glance {
     if glance.title.is_empty() {
         glance.title = first.unwrap_or_default();
     }
+    glance.title = one_line(&glance.title);
     glance
 }
 
@@ -145,14 +156,15 @@ fn look(path: &Path, glance: &mut Glance, first: &mut Option<String>) -> Result<
         reader
             .read_until(b'\n', &mut line)
             .map_err(Error::io("read", path))?;
+        // A file that has not even a header yet is one without messages.
+        if line.is_empty() {
+            break;
+        }
         if number == 1 {
             check_header(&line, path)?;
             continue;
         }
-        if line.is_empty() {
-            break;
-        }
-        if line.starts_with(br#"{"type":"turn","#) {
+        if line.starts_with(br#"{"type":"turn","#) || line.starts_with(br#"{"type":"partial","#) {
             continue;
         }
         match serde_json::from_slice(content(&line)) {
@@ -174,27 +186,4 @@ fn look(path: &Path, glance: &mut Glance, first: &mut Option<String>) -> Result<
         }
     }
     Ok(())
-}
-
-/// How a message begins, on one line.
-fn beginning(text: &str) -> String {
-    let words = text.split_whitespace();
-    let mut title = String::new();
-    for word in words {
-        if !title.is_empty() {
-            title.push(' ');
-        }
-        title.push_str(word);
-        if title.len() > 4 * TITLE_LENGTH {
-            break;
-        }
-    }
-    match title.char_indices().nth(TITLE_LENGTH) {
-        Some((at, _)) => {
-            title.truncate(at);
-            title.push('…');
-            title
-        }
-        None => title,
-    }
 }

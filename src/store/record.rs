@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::tree::{Entry, NodeId, Tree, TurnRecord};
+use super::tree::{Entry, NodeId, TurnRecord};
 use crate::session::{Finish, Message, Reasoning};
 
 /// The version that is written, and the newest that is read.
@@ -36,6 +36,26 @@ pub enum Record {
         /// As `--model` names it.
         model: String,
     },
+    /// What has come of a turn that is being made. The turn itself replaces it; where none follows, the program
+    /// was ended before.
+    Partial(Partial),
+}
+
+/// A piece of a turn under way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Partial {
+    /// The id that the turn will have.
+    pub id: NodeId,
+    /// What the turn follows.
+    pub parent: Option<NodeId>,
+    /// The message that begins, without its text; `None` where the last one goes on.
+    pub begins: Option<Message>,
+    /// More of its text.
+    pub text: String,
+    /// Tokens of the turn's prompt.
+    pub prompt_tokens: usize,
+    /// Tokens that were made so far.
+    pub generated_tokens: usize,
 }
 
 /// The first line. Fields that a newer version adds are not looked at before the version is.
@@ -82,6 +102,15 @@ pub(super) enum Line<'a> {
         instructions: Option<Cow<'a, str>>,
         reasoning: Reasoning,
         model: Cow<'a, str>,
+    },
+    Partial {
+        id: u32,
+        parent: Option<u32>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        begins: Option<Cow<'a, Message>>,
+        text: Cow<'a, str>,
+        prompt_tokens: usize,
+        generated_tokens: usize,
     },
 }
 
@@ -141,6 +170,14 @@ impl<'a> From<&'a Record> for Line<'a> {
                 reasoning: *reasoning,
                 model: model.into(),
             },
+            Record::Partial(partial) => Self::Partial {
+                id: partial.id.0,
+                parent: partial.parent.map(|parent| parent.0),
+                begins: partial.begins.as_ref().map(Cow::Borrowed),
+                text: (&partial.text).into(),
+                prompt_tokens: partial.prompt_tokens,
+                generated_tokens: partial.generated_tokens,
+            },
         }
     }
 }
@@ -191,62 +228,22 @@ impl From<Line<'_>> for Record {
                 reasoning,
                 model: model.into_owned(),
             },
+            Line::Partial {
+                id,
+                parent,
+                begins,
+                text,
+                prompt_tokens,
+                generated_tokens,
+            } => Self::Partial(Partial {
+                id: NodeId(id),
+                parent: parent.map(NodeId),
+                begins: begins.map(Cow::into_owned),
+                text: text.into_owned(),
+                prompt_tokens,
+                generated_tokens,
+            }),
         }
-    }
-}
-
-/// What the records of a file add up to.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct State {
-    pub title: Option<String>,
-    pub tree: Tree,
-    pub instructions: Option<String>,
-    pub reasoning: Reasoning,
-    pub model: Option<String>,
-}
-
-impl State {
-    /// Takes the next record; a problem says why it cannot follow on those before.
-    pub(super) fn apply(&mut self, record: Record) -> Result<(), String> {
-        let known = |tree: &Tree, id: Option<NodeId>| match id {
-            Some(id) if !tree.contains(id) => Err(format!(
-                "it names the entry {}, and there are {} so far",
-                id.0,
-                tree.len()
-            )),
-            _ => Ok(()),
-        };
-        match record {
-            Record::Node { id, parent, entry } => {
-                known(&self.tree, parent)?;
-                if id.0 as usize != self.tree.len() {
-                    return Err(format!(
-                        "it is the entry {}, expected {}",
-                        id.0,
-                        self.tree.len()
-                    ));
-                }
-                if self.tree.head() != parent {
-                    self.tree.set_head(parent);
-                }
-                self.tree.push(entry);
-            }
-            Record::Head(head) => {
-                known(&self.tree, head)?;
-                self.tree.set_head(head);
-            }
-            Record::Title(title) => self.title = Some(title).filter(|title| !title.is_empty()),
-            Record::Setup {
-                instructions,
-                reasoning,
-                model,
-            } => {
-                self.instructions = instructions;
-                self.reasoning = reasoning;
-                self.model = Some(model);
-            }
-        }
-        Ok(())
     }
 }
 

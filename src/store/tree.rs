@@ -1,8 +1,12 @@
 //! What was said, with every branch: editing or regenerating starts a new one and keeps the old.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::session::{Finish, Message};
+
+/// How many characters of a first message make a title.
+const TITLE_LENGTH: usize = 60;
 
 /// A place in a [`Tree`]. Ids are given in order, from 0 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,7 +41,8 @@ pub struct TurnRecord {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tree {
     nodes: Vec<Node>,
-    roots: Vec<NodeId>,
+    /// Those that nothing follows.
+    ends: BTreeSet<NodeId>,
     head: Option<NodeId>,
 }
 
@@ -45,9 +50,6 @@ pub struct Tree {
 struct Node {
     entry: Entry,
     parent: Option<NodeId>,
-    children: Vec<NodeId>,
-    /// The child through which the last head below was reached; none where the head was here.
-    towards_tip: Option<NodeId>,
 }
 
 impl Tree {
@@ -56,24 +58,25 @@ impl Tree {
     /// # Panics
     /// After 2³² entries.
     pub fn push(&mut self, entry: Entry) -> NodeId {
-        let id = NodeId(u32::try_from(self.nodes.len()).expect("nobody says so much"));
+        let id = self.next_id();
         self.nodes.push(Node {
             entry,
             parent: self.head,
-            children: Vec::new(),
-            towards_tip: None,
         });
-        match self.head {
-            None => self.roots.push(id),
-            // The ancestors already point to the head.
-            Some(head) => {
-                let parent = self.node_mut(head);
-                parent.children.push(id);
-                parent.towards_tip = Some(id);
-            }
+        if let Some(parent) = self.head {
+            self.ends.remove(&parent);
         }
+        self.ends.insert(id);
         self.head = Some(id);
         id
+    }
+
+    /// The id of what is said next.
+    ///
+    /// # Panics
+    /// After 2³² entries.
+    pub fn next_id(&self) -> NodeId {
+        NodeId(u32::try_from(self.nodes.len()).expect("nobody says so much"))
     }
 
     /// The last thing said on the current branch.
@@ -84,13 +87,6 @@ impl Tree {
     /// Goes on from `head`; `None` starts again from nothing, beside what was said first.
     pub fn set_head(&mut self, head: Option<NodeId>) {
         self.head = head;
-        let (mut at, mut towards) = (head, None);
-        while let Some(id) = at {
-            let node = self.node_mut(id);
-            node.towards_tip = towards;
-            towards = Some(id);
-            at = node.parent;
-        }
     }
 
     /// Nothing was ever said.
@@ -126,21 +122,17 @@ impl Tree {
         path
     }
 
-    /// The branches at this place, itself included, oldest first.
-    pub fn siblings(&self, id: NodeId) -> Vec<NodeId> {
-        match self.node(id).parent {
-            None => self.roots.clone(),
-            Some(parent) => self.node(parent).children.clone(),
-        }
+    /// The ends of all branches, oldest first.
+    pub fn ends(&self) -> impl Iterator<Item = NodeId> {
+        self.ends.iter().copied()
     }
 
-    /// The head that was current when the branch through `id` was last in use.
-    pub fn tip(&self, id: NodeId) -> NodeId {
-        let mut at = id;
-        while let Some(next) = self.node(at).towards_tip {
-            at = next;
-        }
-        at
+    /// How the first message begins, on one line; what has no title is called that.
+    pub fn beginning(&self) -> Option<String> {
+        self.nodes.iter().find_map(|node| match &node.entry {
+            Entry::User(text) => Some(beginning(text)),
+            Entry::Turn(_) => None,
+        })
     }
 
     /// The current branch as the model reads it, thinking included.
@@ -165,9 +157,27 @@ impl Tree {
     fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.0 as usize]
     }
+}
 
-    fn node_mut(&mut self, id: NodeId) -> &mut Node {
-        &mut self.nodes[id.0 as usize]
+/// How a message begins, on one line.
+pub(super) fn beginning(text: &str) -> String {
+    let mut title = String::new();
+    for word in text.split_whitespace() {
+        if !title.is_empty() {
+            title.push(' ');
+        }
+        title.push_str(word);
+        if title.len() > 4 * TITLE_LENGTH {
+            break;
+        }
+    }
+    match title.char_indices().nth(TITLE_LENGTH) {
+        Some((at, _)) => {
+            title.truncate(at);
+            title.push('…');
+            title
+        }
+        None => title,
     }
 }
 

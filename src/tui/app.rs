@@ -6,12 +6,13 @@ pub(crate) mod cell;
 pub(crate) mod draft;
 mod execute;
 mod input;
+pub(crate) mod note;
 pub(crate) mod picker;
+mod saving;
 pub(crate) mod transcript;
 pub(crate) mod turn;
 
-use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ratatui::layout::Rect;
 
@@ -19,12 +20,13 @@ use super::commands::Candidate;
 use super::event::{Command, Effect, ModelInfo, Msg, Opened, WorkerEvent};
 use super::theme::Theme;
 use super::view;
-use crate::session::{Kind, Sampling, Setup};
+use crate::session::{Cancel, Kind, Sampling, Setup};
 use crate::settings::{Settings, ThemeName};
 use crate::store::{Entry, NodeId, Record, Tree};
 use areas::Areas;
 use cell::{Cell, CellKind};
 use draft::Draft;
+use note::Note;
 use picker::Picker;
 use transcript::{Look, Transcript};
 use turn::Turn;
@@ -70,23 +72,6 @@ pub(crate) enum Mode {
     Sessions(Box<Picker>),
 }
 
-/// How a note is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
-    Done,
-    Warning,
-}
-
-/// A line that goes away by itself.
-#[derive(Debug)]
-pub(crate) struct Note {
-    pub text: String,
-    pub level: Level,
-    /// Set by the first tick, since no other message knows the time.
-    until: Option<Instant>,
-    lasts: Duration,
-}
-
 /// The completion popup.
 #[derive(Debug)]
 pub(crate) struct Completion {
@@ -115,9 +100,14 @@ pub struct App {
     pub(crate) model: Option<ModelInfo>,
     /// The model that answers again if the one being loaded cannot be.
     before: Option<ModelInfo>,
+    /// Stops the load under way; `None` once it was asked to.
+    loading: Option<Cancel>,
     /// The model that was asked for last.
     pub(crate) wanted: String,
     pub(crate) title: Option<String>,
+    /// The date, and that of the day on which the conversation was begun.
+    pub(crate) today: Option<String>,
+    begun: Option<String>,
     pub(crate) tree: Tree,
     pub(crate) setup: Setup,
     pub(crate) sampling: Sampling,
@@ -139,6 +129,8 @@ pub struct App {
     pub(crate) figures: Option<Figures>,
     /// Counts ticks, for the spinner.
     pub(crate) ticks: usize,
+    /// The wheel is the chat's, not the terminal's.
+    pub(crate) mouse: bool,
     /// What was typed before an earlier message took its place.
     stash: String,
     /// The head before the last undo, edit, clear or change of branch.
@@ -148,6 +140,8 @@ pub struct App {
     setup_saved: bool,
     /// A second Ctrl-C quits.
     armed: bool,
+    /// What happens now is the answer to a key.
+    asked: bool,
     turns: u64,
     now: Instant,
     effects: Vec<Effect>,
@@ -175,8 +169,11 @@ impl App {
             mode: Mode::Draft,
             model: None,
             before: None,
+            loading: None,
             wanted: String::new(),
             title: None,
+            today: None,
+            begun: None,
             tree: Tree::default(),
             setup: Setup {
                 reasoning: settings.reasoning,
@@ -196,11 +193,13 @@ impl App {
             used: 0,
             figures: None,
             ticks: 0,
+            mouse: settings.mouse,
             stash: String::new(),
             left: None,
             saving: settings.save,
             setup_saved: false,
             armed: false,
+            asked: false,
             turns: 0,
             now,
             effects: Vec::new(),
@@ -216,10 +215,12 @@ impl App {
 
     /// What happens next. No I/O, no clock, no randomness.
     pub fn update(&mut self, msg: Msg) -> Vec<Effect> {
+        self.asked = matches!(msg, Msg::Key(_) | Msg::Paste(_) | Msg::Click);
         match msg {
             Msg::Key(key) => self.key(key),
             Msg::Paste(text) => self.paste(&text),
             Msg::Scroll(lines) => self.scroll(isize::from(lines)),
+            Msg::Click => self.explain_selecting(),
             Msg::Resize { width, height } => self.size = (width, height),
             Msg::Worker(event) => self.worker(event),
             Msg::Tick(now) => self.tick(now),
@@ -230,35 +231,39 @@ impl App {
             Msg::FileRead {
                 path,
                 result: Ok(text),
-            } => {
-                self.draft.attach(&path.display().to_string(), &text);
-                self.say("attached; write what you want to know of it");
-            }
+            } => self.attach(&path, &text),
             Msg::FileRead {
                 path,
                 result: Err(reason),
-            } => self.fail(&format!("cannot read `{}`: {reason}", path.display())),
+            } => self.fail(&format!("not attached: {reason} (`{}`)", path.display())),
             Msg::Sessions(result) => self.sessions(result),
             Msg::Opened(result) => match *result {
                 Ok(opened) => {
                     self.mode = Mode::Draft;
                     self.open(opened);
                 }
-                Err(reason) => {
-                    self.mode = Mode::Draft;
-                    self.fail(&reason);
-                }
+                Err(reason) => self.refused(&reason),
             },
+            Msg::Hits { search, result } => self.hits(&search, result),
+            Msg::Refused(reason) => self.refused(&reason),
+            Msg::Renamed(title) => self.title = Some(title),
+            Msg::Lost(_) => self.save_all(),
             Msg::Done(what) => self.say(&what),
+            Msg::Told(what) => self.tell(&what),
             Msg::Problem(what) | Msg::Edited(Err(what)) => self.fail(&what),
         }
+        self.search_sessions();
         self.lay_out();
         std::mem::take(&mut self.effects)
     }
 
     /// Something moves (a spinner, a timed message): ticks are wanted.
     pub fn is_animated(&self) -> bool {
-        self.is_busy() || self.note.is_some() || matches!(self.phase, Phase::Loading { .. })
+        let timed = self
+            .note
+            .as_ref()
+            .is_some_and(|note| note.needs_ticks(self.now));
+        self.is_busy() || timed || matches!(self.phase, Phase::Loading { .. } | Phase::Stopping)
     }
 
     /// An answer is being made.
@@ -268,41 +273,12 @@ impl App {
 
     /// Where things are on a screen of this size.
     pub(crate) fn areas(&self, area: Rect) -> Areas {
-        Areas::new(area, self.draft.layout().lines.len())
+        let activity = view::status::activity(self, area.width, area.height).len();
+        Areas::new(area, self.draft.layout().lines.len(), activity)
     }
 
     fn effect(&mut self, effect: Effect) {
         self.effects.push(effect);
-    }
-
-    /// Says something for a few seconds.
-    fn say(&mut self, text: &str) {
-        self.note(text, Level::Done, Duration::from_secs(4));
-    }
-
-    /// Says for a few seconds that something is not possible.
-    fn warn(&mut self, text: &str) {
-        self.note(text, Level::Warning, Duration::from_secs(8));
-    }
-
-    fn note(&mut self, text: &str, level: Level, lasts: Duration) {
-        let text = super::text::sanitize(text).replace('\n', " ");
-        self.armed = false;
-        self.note = Some(Note {
-            text,
-            level,
-            until: None,
-            lasts,
-        });
-    }
-
-    /// Puts an error where it stays.
-    fn fail(&mut self, text: &str) {
-        if self.is_busy() {
-            self.warn(text);
-        } else {
-            self.transcript.push(Cell::new(CellKind::Error, text));
-        }
     }
 
     /// Puts something to read where it stays.
@@ -318,12 +294,12 @@ impl App {
     fn tick(&mut self, now: Instant) {
         self.now = now;
         self.ticks = self.ticks.wrapping_add(1);
-        if let Some(note) = &mut self.note {
-            let until = *note.until.get_or_insert(now + note.lasts);
-            if now >= until {
-                self.note = None;
-                self.armed = false;
-            }
+        if self.note.as_mut().is_some_and(|note| note.tick(now)) {
+            self.note = None;
+            self.armed = false;
+        }
+        if self.turn.as_mut().is_some_and(|turn| turn.made.is_due(now)) {
+            self.save_made();
         }
         if let Some(turn) = &mut self.turn {
             turn.tick(now);
@@ -339,15 +315,26 @@ impl App {
             done: 0,
             total: 0,
         };
+        self.transcript.drop_errors();
         self.before = self.model.take().or(self.before.take());
         self.wanted.clone_from(&model);
-        self.effect(Effect::Send(Command::Load { model }));
+        let cancel = Cancel::new();
+        self.loading = Some(cancel.clone());
+        self.effect(Effect::Send(Command::Load { model, cancel }));
+    }
+
+    /// Asks the load under way to stop, if there is one.
+    fn stop_loading(&mut self) {
+        if let Some(cancel) = self.loading.take() {
+            self.phase = Phase::Stopping;
+            self.effect(Effect::Cancel(cancel));
+        }
     }
 
     fn worker(&mut self, event: WorkerEvent) {
         match event {
             WorkerEvent::Loading { what, done, total } => {
-                if !self.is_busy() {
+                if !self.is_busy() && self.phase != Phase::Stopping {
                     let what = super::text::sanitize(&what).replace('\n', " ");
                     self.phase = Phase::Loading { what, done, total };
                 }
@@ -357,6 +344,7 @@ impl App {
                 self.have(model);
             }
             WorkerEvent::LoadFailed { message, hint } => {
+                self.loading = None;
                 let mut text = format!("cannot load `{}`: {message}", self.wanted);
                 if let Some(hint) = &hint {
                     text = text + "\nhint: " + hint;
@@ -368,7 +356,7 @@ impl App {
                 } else {
                     text += "\n`/model NAME` loads another; `/model`, or r where nothing is typed, tries again";
                     self.phase = Phase::Failed { message, hint };
-                    self.fail(&text);
+                    self.report(&text);
                 }
             }
             WorkerEvent::Turn { turn, event } => {
@@ -379,6 +367,7 @@ impl App {
             WorkerEvent::Finished { turn, outcome } => {
                 if let Some(mine) = self.turn.take_if(|mine| mine.id == turn) {
                     self.phase = Phase::Idle;
+                    self.note.take_if(|note| note.is_about_the_turn);
                     match outcome {
                         Ok(outcome) => self.finish_turn(&mine, outcome),
                         Err(reason) => self.fail_turn(mine, &reason),
@@ -392,6 +381,7 @@ impl App {
     fn have(&mut self, model: ModelInfo) {
         self.model = Some(model);
         self.before = None;
+        self.loading = None;
         self.phase = Phase::Idle;
         if std::mem::take(&mut self.waiting) {
             self.start_turn(None);
@@ -409,6 +399,7 @@ impl App {
         // Flags may have changed it: the file learns it with the next message.
         self.setup_saved = false;
         self.title = opened.title;
+        self.begun = opened.begun;
         self.left = None;
         self.editing = None;
         self.waiting = false;
@@ -422,7 +413,7 @@ impl App {
         }
         self.moved();
         if let Some(warning) = opened.warning {
-            self.fail(&warning);
+            self.report(&warning);
         }
         if !path.is_empty() {
             let title = self.title.as_deref().unwrap_or("the session").to_owned();
@@ -453,19 +444,10 @@ impl App {
     /// only while it is current.
     fn branches(&self) -> (Vec<NodeId>, Option<usize>) {
         let head = self.tree.head();
-        let followed: HashSet<NodeId> = self
-            .tree
-            .nodes()
-            .filter_map(|(_, parent, _)| parent)
-            .collect();
         let ends: Vec<NodeId> = self
             .tree
-            .nodes()
-            .filter(|(id, _, entry)| {
-                let answered = matches!(entry, Entry::Turn(_));
-                !followed.contains(id) && (answered || head == Some(*id))
-            })
-            .map(|(id, ..)| id)
+            .ends()
+            .filter(|id| matches!(self.tree.entry(*id), Entry::Turn(_)) || head == Some(*id))
             .collect();
         let current = ends.iter().position(|end| Some(*end) == head);
         (ends, current)
@@ -493,11 +475,7 @@ impl App {
 
     fn save_setup(&mut self) {
         if self.saving && !std::mem::replace(&mut self.setup_saved, true) {
-            let record = Record::Setup {
-                instructions: self.setup.instructions.clone(),
-                reasoning: self.setup.reasoning,
-                model: self.wanted.clone(),
-            };
+            let record = self.setup_record();
             self.effect(Effect::Save(record));
         }
     }

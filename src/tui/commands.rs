@@ -29,6 +29,7 @@ pub enum Verb {
     Copy,
     Thinking,
     Theme,
+    Mouse,
     Stats,
     Quit,
 }
@@ -83,7 +84,7 @@ pub const COMMANDS: &[Command] = &[
     row(Verb::Temperature, "temperature", "[X]", true, &[], "0 always takes the likeliest token; the default is 1"),
     row(Verb::TopK, "top-k", "[N]", true, &[], "keep the N likeliest tokens; 0 keeps all"),
     row(Verb::TopP, "top-p", "[X]", true, &[], "keep the likeliest tokens up to this probability; 1 keeps all"),
-    row(Verb::MinP, "min-p", "[X]", true, &[], "keep tokens of at least this share of the likeliest; 0 keeps all"),
+    row(Verb::MinP, "min-p", "[X]", true, &[], "keep tokens of this share of the likeliest; 0 keeps all"),
     row(Verb::RepetitionPenalty, "repetition-penalty", "[X]", true, &[], "make tokens that occurred less likely; 1 is off"),
     row(Verb::Seed, "seed", "[N|off]", true, &["off"], "the same seed gives the same answer"),
     row(Verb::MaxTokens, "max-tokens", "[N|off]", true, &["off"], "end an answer after N tokens"),
@@ -96,6 +97,7 @@ pub const COMMANDS: &[Command] = &[
     row(Verb::Copy, "copy", "[code]", true, &["code"], "copy the last answer, or its last code block"),
     row(Verb::Thinking, "thinking", "[show|hide]", true, &["show", "hide"], "unfold or fold the thinking"),
     row(Verb::Theme, "theme", "[standard|high-contrast|plain]", true, &["standard", "high-contrast", "plain"], "the colours"),
+    row(Verb::Mouse, "mouse", "[on|off]", true, &["on", "off"], "on: the wheel scrolls; off: the mouse selects text"),
     row(Verb::Stats, "stats", "", true, &[], "the figures of the last turn, and all settings"),
     row(Verb::Quit, "quit", "", true, &[], "leave; the conversation is saved"),
 ];
@@ -113,31 +115,10 @@ pub fn nearest(name: &str) -> Option<&'static Command> {
     }
     COMMANDS
         .iter()
-        .map(|command| (distance(command.name, name), command))
+        .map(|command| (crate::text::distance(command.name, name), command))
         .min_by_key(|(distance, _)| *distance)
         .filter(|(distance, command)| *distance <= 1 + command.name.len() / 4)
         .map(|(_, command)| command)
-}
-
-/// Letters to insert, delete, replace or swap to make `a` into `b` (optimal string alignment).
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().take(64).collect());
-    let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let cost = usize::from(a[i - 1] != b[j - 1]);
-            let mut least = (rows[i - 1][j] + 1)
-                .min(row[j - 1] + 1)
-                .min(rows[i - 1][j - 1] + cost);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
 }
 
 /// A draft that is a command: its name and the rest. A message that begins with a slash is written with a space before it.

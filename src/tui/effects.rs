@@ -7,6 +7,7 @@ pub mod journal;
 
 use std::io;
 use std::sync::mpsc::Sender;
+use std::thread;
 
 use super::Incoming;
 use super::event::{Command, Effect, Msg};
@@ -25,6 +26,8 @@ pub struct Effects {
     date: Option<String>,
     /// Of the last turn that was sent.
     cancel: Option<Cancel>,
+    /// Of the last search.
+    search: Cancel,
     /// Ctrl-Z was pressed and the signal that ended it is still to come.
     suspended: bool,
     /// The exit code, once the chat is to be left.
@@ -44,6 +47,7 @@ impl Effects {
             journal,
             date,
             cancel: None,
+            search: Cancel::new(),
             suspended: false,
             quit: None,
         }
@@ -74,10 +78,12 @@ impl Effects {
             Effect::Export { path, content } => {
                 self.answer(files::export(&path, &content).map_or_else(Msg::Problem, Msg::Done));
             }
+            Effect::Search(search) => self.search(search),
             Effect::Suspend => {
                 self.suspended = true;
                 lent(screen, input, signals::suspend)??;
             }
+            Effect::Mouse(on) => screen.set_mouse(on)?,
             Effect::Repaint => screen.repaint()?,
             Effect::Quit(code) => self.quit = Some(code),
             other => {
@@ -89,11 +95,14 @@ impl Effects {
         Ok(())
     }
 
-    /// Carries out only what concerns the saved session: the chat is being left.
-    pub fn save(&mut self, effect: Effect) {
-        if matches!(effect, Effect::Save(_) | Effect::NewSession) {
-            // Nobody is left to be told.
-            let _ = self.journal.perform(effect);
+    /// Carries out only what concerns the saved session: the chat is being left. Whoever would be told has left, but
+    /// the state may know more to do.
+    pub fn save(&mut self, effect: Effect) -> Vec<Msg> {
+        match effect {
+            Effect::Save(_) | Effect::SaveAll(_) | Effect::NewSession => {
+                self.journal.perform(effect)
+            }
+            _ => Vec::new(),
         }
     }
 
@@ -124,6 +133,31 @@ impl Effects {
         }
         if self.commands.send(command).is_err() {
             self.answer(Msg::Problem("the worker has ended: start again".to_owned()));
+        }
+    }
+
+    /// Searches beside the chat, as there may be much to read. The search before is given up.
+    fn search(&mut self, search: String) {
+        let cancel = Cancel::new();
+        std::mem::replace(&mut self.search, cancel.clone()).cancel();
+        let events = self.events.clone();
+        let store = self.journal.store().cloned();
+        let work = move || {
+            let found = store.map(|store| {
+                store
+                    .search(&search, &cancel)
+                    .map_err(|error| error.to_string())
+            });
+            let result = match found.and_then(|found| found) {
+                Ok(None) => return,
+                Ok(Some(hits)) => Ok(hits),
+                Err(problem) => Err(problem),
+            };
+            // The chat may have been left.
+            let _ = events.send(Incoming::Msg(Msg::Hits { search, result }));
+        };
+        if let Err(error) = thread::Builder::new().name("search".to_owned()).spawn(work) {
+            self.answer(Msg::Refused(format!("cannot search: {error}")));
         }
     }
 

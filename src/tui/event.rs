@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crossterm::event::KeyEvent;
 
 use crate::session::{self, Cancel, Finish, Message, Setup, Stats, TurnOptions};
-use crate::store::{Record, Summary};
+use crate::store::{Hit, Record, Summary};
 
 /// One turn of one run of the program; events of an older turn are ignored.
 pub type TurnId = u64;
@@ -20,6 +20,8 @@ pub enum Msg {
     Paste(String),
     /// The mouse wheel: lines, up is negative.
     Scroll(i16),
+    /// A button of the mouse was pressed, which does nothing here.
+    Click,
     /// The terminal has a new size.
     Resize {
         /// Columns.
@@ -42,10 +44,25 @@ pub enum Msg {
     },
     /// The saved sessions, newest first.
     Sessions(Result<Vec<Summary>, String>),
+    /// What [`Effect::Search`] found.
+    Hits {
+        /// What was searched for.
+        search: String,
+        /// The sessions in which it is.
+        result: Result<Vec<Hit>, String>,
+    },
+    /// A listed session could not be opened, renamed or deleted.
+    Refused(String),
+    /// The session in use got another title in the list.
+    Renamed(String),
+    /// The session's file is not there any more, for this reason: all of it is to be saved again.
+    Lost(String),
     /// A saved session was opened.
     Opened(Box<Result<Opened, String>>),
     /// Something was done (copied, exported, renamed, deleted): a line for the status.
     Done(String),
+    /// Something to read, which stays.
+    Told(String),
     /// Something could not be done.
     Problem(String),
 }
@@ -55,6 +72,8 @@ pub enum Msg {
 pub struct Opened {
     /// Its name, if it has one.
     pub title: Option<String>,
+    /// The day it was begun, `YYYY-MM-DD`.
+    pub begun: Option<String>,
     /// What was said, with all branches.
     pub tree: crate::store::Tree,
     /// What stood before it.
@@ -109,6 +128,8 @@ pub struct ModelInfo {
     pub device: String,
     /// Positions of its context.
     pub context: usize,
+    /// Positions that it could have (`max_position_embeddings`).
+    pub most: usize,
     /// How long loading took.
     pub load_time: Duration,
 }
@@ -131,6 +152,8 @@ pub enum Command {
     Load {
         /// The name.
         model: String,
+        /// Set by `Effect::Cancel`: a download ends.
+        cancel: Cancel,
     },
     /// Let the model answer.
     Turn {
@@ -152,7 +175,7 @@ pub enum Command {
 pub enum Effect {
     /// Give the worker something to do.
     Send(Command),
-    /// Stop the turn now.
+    /// Stop the turn, or the download, now.
     Cancel(Cancel),
     /// To the clipboard: OSC 52 and the system's own.
     Copy(String),
@@ -160,6 +183,8 @@ pub enum Effect {
     Save(Record),
     /// Start a new session file with the next record.
     NewSession,
+    /// Start a new session file with all of these; answered by [`Msg::Told`] or [`Msg::Problem`], which say where.
+    SaveAll(Vec<Record>),
     /// Open this text in `$VISUAL` or `$EDITOR`; answered by [`Msg::Edited`].
     Edit(String),
     /// Read a text file; answered by [`Msg::FileRead`].
@@ -173,6 +198,8 @@ pub enum Effect {
     },
     /// List the saved sessions; answered by [`Msg::Sessions`].
     ListSessions,
+    /// Search the messages of the saved sessions; answered by [`Msg::Hits`], unless another search follows.
+    Search(String),
     /// Open a saved session; answered by [`Msg::Opened`].
     OpenSession(String),
     /// Give the current (`None`) or a listed session another title; answered by [`Msg::Done`], and `Msg::Sessions` for a listed one.
@@ -186,6 +213,8 @@ pub enum Effect {
     DeleteSession(String),
     /// Ctrl-Z: give the terminal back and stop until `fg`.
     Suspend,
+    /// Take the mouse, or leave it to the terminal.
+    Mouse(bool),
     /// Draw everything anew.
     Repaint,
     /// Leave with this exit code.

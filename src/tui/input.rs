@@ -17,6 +17,8 @@ use burst::Burst;
 
 /// How long the thread waits for input before it looks whether it should stop.
 const STEP: Duration = Duration::from_millis(50);
+/// crossterm looks for nothing where it is to wait for no time at all.
+const LEAST: Duration = Duration::from_millis(1);
 /// Lines per notch of the wheel.
 const WHEEL: i16 = 3;
 
@@ -88,7 +90,7 @@ impl Input {
 
 impl Drop for Input {
     fn drop(&mut self) {
-        // Not joined: on a terminal that is gone crossterm never comes back from reading.
+        // Not joined: it may wait for the rest of a sequence that never comes.
         self.gate.end.store(true, Ordering::Relaxed);
     }
 }
@@ -115,9 +117,16 @@ impl Gate {
 
 fn forward(gate: &Gate, sender: &Sender<Incoming>) -> io::Result<()> {
     let mut burst = Burst::default();
+    // With the first look for input crossterm begins to listen for new sizes: one that came before would be missed.
+    poll(LEAST)?;
+    let (width, height) = crossterm::terminal::size()?;
+    let size = Msg::Resize { width, height };
+    if sender.send(Incoming::Msg(size)).is_err() {
+        return Ok(());
+    }
     while !gate.end.load(Ordering::Relaxed) {
         gate.pass();
-        let messages = if poll(burst.wait().unwrap_or(STEP))? {
+        let messages = if poll(burst.wait().unwrap_or(STEP).max(LEAST))? {
             take(&mut burst, read()?)
         } else {
             burst.flush(Instant::now())
@@ -141,6 +150,7 @@ fn take(burst: &mut Burst, event: Event) -> Vec<Msg> {
         Event::Mouse(mouse) => match mouse.kind {
             MouseEventKind::ScrollUp => Msg::Scroll(-WHEEL),
             MouseEventKind::ScrollDown => Msg::Scroll(WHEEL),
+            MouseEventKind::Down(_) => Msg::Click,
             _ => return Vec::new(),
         },
         Event::FocusGained | Event::FocusLost => return Vec::new(),

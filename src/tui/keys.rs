@@ -87,6 +87,42 @@ pub enum Footer {
     Completion,
 }
 
+/// What the help shows together; the most useful first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // The titles say what they are for.
+pub enum Group {
+    Sending,
+    Scrolling,
+    Rewinding,
+    More,
+    Editing,
+    Sessions,
+}
+
+impl Group {
+    /// What stands above it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Sending => "Sending and stopping",
+            Self::Scrolling => "Scrolling",
+            Self::Rewinding => "Going back",
+            Self::More => "More",
+            Self::Editing => "Writing a message",
+            Self::Sessions => "In the list of sessions",
+        }
+    }
+}
+
+/// What the mouse does, for the help.
+pub const MOUSE: &[(Group, &str, &str)] = &[
+    (Group::Scrolling, "Wheel", "three lines up or down"),
+    (
+        Group::More,
+        "Shift-drag",
+        "select text (Option-drag on a Mac); after `/mouse off` without Shift",
+    ),
+];
+
 /// A row of the table.
 #[derive(Debug)]
 pub struct Binding {
@@ -130,6 +166,40 @@ impl Binding {
     const fn footer(mut self, footer: &'static [(Footer, &'static str)]) -> Self {
         self.footer = footer;
         self
+    }
+
+    /// Where the help shows it.
+    pub fn group(&self) -> Group {
+        match self.action {
+            Action::Send
+            | Action::NewLine
+            | Action::Escape
+            | Action::Interrupt
+            | Action::EndOfInput => Group::Sending,
+            Action::PageUp
+            | Action::PageDown
+            | Action::LineUp
+            | Action::LineDown
+            | Action::Top
+            | Action::Bottom
+            | Action::Thinking => Group::Scrolling,
+            Action::Regenerate | Action::Edit | Action::NextBranch | Action::PreviousBranch => {
+                Group::Rewinding
+            }
+            Action::Complete
+            | Action::CompleteBack
+            | Action::Editor
+            | Action::Copy
+            | Action::Open
+            | Action::Help
+            | Action::Retry
+            | Action::Repaint
+            | Action::Suspend => Group::More,
+            Action::Go(_) | Action::Delete(_) | Action::Undo | Action::Redo => Group::Editing,
+            Action::RenameListed | Action::DeleteListed | Action::Yes | Action::No => {
+                Group::Sessions
+            }
+        }
     }
 }
 
@@ -187,18 +257,18 @@ pub const BINDINGS: &[Binding] = &[
         .footer(&[(Footer::Select, "earlier")]),
     key(&[(Down, NONE)], "Down", Everywhere, Action::Go(Motion::Down), "a line down; from the last, a later message")
         .footer(&[(Footer::Select, "later")]),
-    key(&[(Left, NONE)], "Left", Draft, Action::Go(Motion::Left), "a character left"),
-    key(&[(Right, NONE)], "Right", Draft, Action::Go(Motion::Right), "a character right"),
-    key(&[(Left, CTRL), (Left, ALT), (Char('b'), ALT)], "Ctrl-Left", Draft, Action::Go(Motion::WordLeft), "a word left (also Alt-B)"),
-    key(&[(Right, CTRL), (Right, ALT), (Char('f'), ALT)], "Ctrl-Right", Draft, Action::Go(Motion::WordRight), "a word right (also Alt-F)"),
-    key(&[(Home, NONE), (Char('a'), CTRL)], "Home", Draft, Action::Go(Motion::Home), "start of the line (also Ctrl-A)"),
-    key(&[(End, NONE), (Char('e'), CTRL)], "End", Draft, Action::Go(Motion::End), "end of the line (also Ctrl-E)"),
+    key(&[(Left, NONE)], "Left", Everywhere, Action::Go(Motion::Left), "a character left"),
+    key(&[(Right, NONE)], "Right", Everywhere, Action::Go(Motion::Right), "a character right"),
+    key(&[(Left, CTRL), (Left, ALT), (Char('b'), ALT)], "Ctrl-Left", Everywhere, Action::Go(Motion::WordLeft), "a word left (also Alt-B)"),
+    key(&[(Right, CTRL), (Right, ALT), (Char('f'), ALT)], "Ctrl-Right", Everywhere, Action::Go(Motion::WordRight), "a word right (also Alt-F)"),
+    key(&[(Home, NONE), (Char('a'), CTRL)], "Home", Everywhere, Action::Go(Motion::Home), "start of the line (also Ctrl-A)"),
+    key(&[(End, NONE), (Char('e'), CTRL)], "End", Everywhere, Action::Go(Motion::End), "end of the line (also Ctrl-E)"),
     key(&[(Backspace, NONE), (Backspace, SHIFT), (Char('h'), CTRL)], "Backspace", Everywhere, Action::Delete(Motion::Left), "delete the character before"),
-    key(&[(Delete, NONE)], "Delete", Draft, Action::Delete(Motion::Right), "delete the character after"),
+    key(&[(Delete, NONE)], "Delete", Everywhere, Action::Delete(Motion::Right), "delete the character after"),
     key(&[(Char('w'), CTRL), (Backspace, ALT), (Backspace, CTRL)], "Ctrl-W", Everywhere, Action::Delete(Motion::WordLeft), "delete the word before (also Alt-Backspace)"),
-    key(&[(Char('d'), ALT)], "Alt-D", Draft, Action::Delete(Motion::WordRight), "delete the word after"),
+    key(&[(Char('d'), ALT)], "Alt-D", Everywhere, Action::Delete(Motion::WordRight), "delete the word after"),
     key(&[(Char('u'), CTRL)], "Ctrl-U", Everywhere, Action::Delete(Motion::Home), "delete to the start of the line"),
-    key(&[(Char('k'), CTRL)], "Ctrl-K", Draft, Action::Delete(Motion::End), "delete to the end of the line"),
+    key(&[(Char('k'), CTRL)], "Ctrl-K", Everywhere, Action::Delete(Motion::End), "delete to the end of the line"),
     // Terminals send the same byte for Ctrl-_ and Ctrl-7, and crossterm calls it Ctrl-7.
     key(&[(Char('7'), CTRL), (Char('_'), CTRL), (Char('-'), CTRL), (Char('u'), ALT)], "Ctrl-_", Draft, Action::Undo, "undo (also Alt-U)"),
     key(&[(Char('r'), ALT)], "Alt-R", Draft, Action::Redo, "redo"),

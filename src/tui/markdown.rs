@@ -108,6 +108,11 @@ impl Markdown {
         &self.lines
     }
 
+    /// How many of the lines no longer change.
+    pub fn kept(&self) -> usize {
+        self.kept
+    }
+
     /// Everything pushed, as it came.
     pub fn source(&self) -> &str {
         &self.source

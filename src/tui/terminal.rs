@@ -1,5 +1,7 @@
 //! The screen: taken, given back whatever happens, taken again.
 
+mod steady;
+
 use std::io::{self, IsTerminal, Stdout, Write};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -20,6 +22,7 @@ use ratatui::layout::Rect;
 use ratatui::{Frame, Terminal};
 
 use super::Error;
+use steady::{Disputes, Steady};
 
 /// A state of the terminal that is to be undone; its bit in [`ON`].
 type Mode = u8;
@@ -42,7 +45,9 @@ const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1000l";
 pub struct Screen {
     /// Never dropped: it would write to a terminal that may be gone, and complain about that on standard
     /// error, which may be gone with it. [`leave`] shows the cursor.
-    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
+    terminal: ManuallyDrop<Terminal<Steady<CrosstermBackend<Stdout>>>>,
+    /// Where on it are clusters of disputed width.
+    disputes: Disputes,
     mouse: bool,
     /// Shift-Enter can be told from Enter, if the terminal said so.
     keyboard: bool,
@@ -56,7 +61,10 @@ impl Screen {
     pub fn enter(mouse: bool) -> Result<Self, Error> {
         check()?;
         let mut screen = Self {
-            terminal: ManuallyDrop::new(Terminal::new(CrosstermBackend::new(io::stdout()))?),
+            terminal: ManuallyDrop::new(Terminal::new(Steady::new(CrosstermBackend::new(
+                io::stdout(),
+            )))?),
+            disputes: Disputes::default(),
             mouse,
             keyboard: false,
         };
@@ -85,13 +93,24 @@ impl Screen {
         execute!(out, EnableBracketedPaste)?;
         ON.fetch_or(PASTE, Ordering::SeqCst);
         if self.mouse {
-            execute!(out, Print(MOUSE_ON))?;
-            ON.fetch_or(MOUSE, Ordering::SeqCst);
+            self.set_mouse(true)?;
         }
         if self.keyboard {
             enter_keyboard()?;
         }
         self.repaint()
+    }
+
+    /// Takes the mouse, or leaves it to the terminal.
+    pub fn set_mouse(&mut self, on: bool) -> io::Result<()> {
+        self.mouse = on;
+        if on {
+            execute!(io::stdout(), Print(MOUSE_ON))?;
+            ON.fetch_or(MOUSE, Ordering::SeqCst);
+        } else if ON.fetch_and(!MOUSE, Ordering::SeqCst) & MOUSE != 0 {
+            execute!(io::stdout(), Print(MOUSE_OFF))?;
+        }
+        Ok(())
     }
 
     /// Columns and rows.
@@ -102,6 +121,7 @@ impl Screen {
     /// The next drawing writes every cell. `Terminal::clear` would ask for the cursor's position and wait
     /// for an answer that the input thread takes away.
     pub fn repaint(&mut self) -> io::Result<()> {
+        self.disputes = Disputes::default();
         let (width, height) = self.size()?;
         self.terminal.resize(Rect::new(0, 0, width, height))
     }
@@ -109,7 +129,12 @@ impl Screen {
     /// Draws what has changed, at once for terminals that can.
     pub fn draw(&mut self, render: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         queue!(io::stdout(), BeginSynchronizedUpdate)?;
-        let drawn = self.terminal.draw(render).map(|_| ());
+        let disputes = &mut self.disputes;
+        let drawn = self.terminal.draw(|frame| {
+            render(frame);
+            disputes.settle(frame.buffer_mut());
+        });
+        let drawn = drawn.map(|_| ());
         execute!(io::stdout(), EndSynchronizedUpdate)?;
         drawn
     }
@@ -132,7 +157,7 @@ fn enter_keyboard() -> io::Result<()> {
 /// Whether a person can type and see here.
 ///
 /// # Errors
-/// [`Error::NoTerminal`]
+/// [`Error::NoTerminal`] and [`Error::PoorTerminal`]
 pub fn check() -> Result<(), Error> {
     if !io::stdin().is_terminal() {
         return Err(Error::NoTerminal("standard input is none"));
@@ -140,12 +165,13 @@ pub fn check() -> Result<(), Error> {
     if !io::stdout().is_terminal() {
         return Err(Error::NoTerminal("standard output is none"));
     }
-    if std::env::var_os("TERM").is_some_and(|name| name == "dumb") {
-        return Err(Error::NoTerminal(
-            "this one cannot move its cursor (TERM is `dumb`)",
-        ));
+    match std::env::var_os("TERM") {
+        Some(name) if name == "dumb" => Err(Error::PoorTerminal("`dumb`")),
+        // Windows has none.
+        Some(name) if name.is_empty() => Err(Error::PoorTerminal("empty")),
+        None if cfg!(unix) => Err(Error::PoorTerminal("not set")),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Gives the terminal back as it was. May be called at any time, from any thread, and again.

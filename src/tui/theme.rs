@@ -34,6 +34,31 @@ pub struct Theme {
 }
 
 impl Theme {
+    /// The same, as thinking looks.
+    pub fn for_thinking(&self) -> Self {
+        let Self { thinking, .. } = *self;
+        let quiet = |style: Style| style.patch(thinking);
+        Self {
+            text: thinking,
+            dim: quiet(self.dim),
+            heading: quiet(self.heading),
+            emphasis: quiet(self.emphasis),
+            strong: quiet(self.strong),
+            strikethrough: quiet(self.strikethrough),
+            link: quiet(self.link),
+            quote: quiet(self.quote),
+            rule: quiet(self.rule),
+            code: quiet(self.code),
+            code_keyword: quiet(self.code_keyword),
+            code_string: quiet(self.code_string),
+            code_comment: quiet(self.code_comment),
+            code_number: quiet(self.code_number),
+            code_function: quiet(self.code_function),
+            code_type: quiet(self.code_type),
+            ..self.clone()
+        }
+    }
+
     /// For light and dark terminals alike.
     pub fn standard() -> Self {
         let plain = Self::plain();

@@ -4,7 +4,7 @@ pub(crate) mod figures;
 pub(crate) mod help;
 mod popup;
 pub(crate) mod stats;
-mod status;
+pub(crate) mod status;
 
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
@@ -29,11 +29,12 @@ pub fn draw(app: &App, frame: &mut Frame<'_>) {
     let areas = app.areas(area);
     let buffer = frame.buffer_mut();
     transcript(app, areas.transcript, buffer);
-    put(
-        buffer,
-        areas.activity,
-        &status::activity(app, areas.activity.width),
-    );
+    for (n, line) in status::activity(app, area.width, area.height)
+        .iter()
+        .enumerate()
+    {
+        put(buffer, row(areas.activity, n), line);
+    }
     status::rule(app, areas.rule, buffer);
     let caret = input(app, areas.input, buffer);
     put(
@@ -151,6 +152,28 @@ fn cut(text: &str, room: usize) -> String {
         out.push('…');
     }
     out
+}
+
+/// `text` in at most `room` cells, its middle left out: both ends of a path say something.
+fn shorten(text: &str, room: usize) -> String {
+    use unicode_segmentation::UnicodeSegmentation;
+    if width(text) <= room {
+        return text.to_owned();
+    }
+    let room = room.saturating_sub(1);
+    let taken = |graphemes: &mut dyn Iterator<Item = &str>, room: usize| {
+        let mut used = 0;
+        graphemes
+            .take_while(|grapheme| {
+                used += width(grapheme);
+                used <= room
+            })
+            .map(str::len)
+            .sum::<usize>()
+    };
+    let start = taken(&mut text.graphemes(true), room / 3);
+    let end = taken(&mut text.graphemes(true).rev(), room - room / 3);
+    format!("{}…{}", &text[..start], &text[text.len() - end..])
 }
 
 /// The bold of whatever the style is.

@@ -1,6 +1,7 @@
 //! The worker: the thread that owns the model.
 
 use std::any::Any;
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -22,8 +23,8 @@ pub struct LoadError {
     pub hint: Option<String>,
 }
 
-/// Told how far a load is: what is being done, bytes done, bytes in all (0 where unknown).
-pub type OnProgress<'a> = dyn FnMut(&str, u64, u64) + 'a;
+/// Told how far a load is: what is being done, bytes done, bytes in all (0 where unknown). Says whether to go on.
+pub type OnProgress<'a> = dyn FnMut(&str, u64, u64) -> ControlFlow<()> + 'a;
 
 /// A model that is ready.
 pub struct Loaded {
@@ -72,7 +73,7 @@ impl Worker {
     fn run(mut self, commands: &Receiver<Command>) {
         for command in commands {
             match command {
-                Command::Load { model } => self.load(&model),
+                Command::Load { model, cancel } => self.load(&model, &cancel),
                 Command::Turn {
                     turn,
                     setup,
@@ -91,7 +92,7 @@ impl Worker {
 
     /// The model before stays until the new one is there: its weights are a map of files, which the system
     /// takes back when memory is short.
-    fn load(&mut self, name: &str) {
+    fn load(&mut self, name: &str, cancel: &Cancel) {
         let events = self.events.clone();
         let mut last: Option<(Instant, String)> = None;
         let mut progress = |what: &str, done: u64, total: u64| {
@@ -104,6 +105,11 @@ impl Worker {
                 let what = what.to_owned();
                 let event = WorkerEvent::Loading { what, done, total };
                 let _ = events.send(Incoming::Msg(Msg::Worker(event)));
+            }
+            if cancel.is_cancelled() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         };
         let loader = &mut self.loader;
@@ -177,7 +183,7 @@ impl Worker {
             // What the cache holds now is anybody's guess.
             self.session = None;
             if let Some(name) = self.name.take() {
-                self.load(&name);
+                self.load(&name, &Cancel::new());
             }
         }
     }
@@ -204,7 +210,12 @@ mod tests {
     /// A loader that knows `good` alone; its model ends every turn at once.
     fn loader() -> Loader {
         Box::new(|name, on_progress| {
-            on_progress("loading", 1, 2);
+            if on_progress("loading", 1, 2).is_break() {
+                return Err(LoadError {
+                    message: format!("stopped on the way to `{name}`"),
+                    hint: None,
+                });
+            }
             if name != "good" {
                 return Err(LoadError {
                     message: format!("no `{name}`"),
@@ -217,6 +228,7 @@ mod tests {
                     name: name.to_owned(),
                     device: model.device(),
                     context: model.context(),
+                    most: model.context(),
                     load_time: model.load_time(),
                 },
                 model,
@@ -228,6 +240,7 @@ mod tests {
     fn load(model: &str) -> Command {
         Command::Load {
             model: model.to_owned(),
+            cancel: Cancel::new(),
         }
     }
 
@@ -283,6 +296,20 @@ mod tests {
                 "no `bad`: take `good`",
                 "2 ended",
             ]
+        );
+    }
+
+    #[test]
+    fn a_load_that_is_stopped_leaves_the_model_before_in_place() {
+        let cancel = Cancel::new();
+        cancel.cancel();
+        let stopped = Command::Load {
+            model: "good".to_owned(),
+            cancel,
+        };
+        assert_eq!(
+            said(false, vec![load("good"), stopped, turn(1)]),
+            ["good is ready", "stopped on the way to `good`: ", "1 ended"]
         );
     }
 

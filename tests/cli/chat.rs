@@ -1,8 +1,10 @@
 //! `gptoss chat` on a terminal.
 
 mod control;
+mod download;
 mod input;
 mod manners;
+mod refusals;
 mod rewind;
 mod sessions;
 mod talk;
@@ -62,11 +64,9 @@ fn idle(terminal: &mut Terminal) {
     });
 }
 
-/// Makes the terminal wide enough for every figure, and waits for the picture: crossterm leaves keys that come in the
-/// same instant as a new size unread until the next key.
+/// Makes the terminal wide enough for every figure.
 fn widen(terminal: &mut Terminal) {
     terminal.resize(120, 24);
-    terminal.wait_for_text("Ctrl-O open");
 }
 
 /// Types a message and sends it.

@@ -128,6 +128,6 @@ fn a_directory_that_is_no_checkpoint_is_refused() {
     exit code: 1
     ----- stdout -----
     ----- stderr -----
-    error: `./empty` has no config.json; name the directory of a gpt-oss checkpoint, or fetch config.json too
+    error: --model: `./empty` has no config.json; name the directory of a gpt-oss checkpoint, or fetch config.json too
     ");
 }

@@ -16,6 +16,8 @@ mod chat;
 mod config;
 mod files;
 mod info;
+#[cfg(target_os = "linux")]
+mod memory;
 mod pull;
 #[cfg(unix)]
 mod terminal;

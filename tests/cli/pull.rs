@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/hub_server.rs"]
-mod hub_server;
+pub mod hub_server;
 
 #[cfg(unix)]
 mod asks;
@@ -80,9 +80,9 @@ fn needed() -> Vec<&'static str> {
 }
 
 /// A hub on loopback and an empty cache.
-struct Fixture {
-    server: HubServer,
-    home: TempDir,
+pub struct Fixture {
+    pub server: HubServer,
+    pub home: TempDir,
 }
 
 impl Fixture {
@@ -97,7 +97,20 @@ impl Fixture {
         }
     }
 
-    fn vars(&self) -> BTreeMap<String, OsString> {
+    /// A hub that gives out the built-in model as the 20b.
+    pub fn tiny() -> Self {
+        let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/tiny");
+        let files = [
+            "config.json",
+            "generation_config.json",
+            "model.safetensors",
+            "tokenizer.json",
+        ]
+        .map(|name| (name, fs::read(assets.join(name)).unwrap()));
+        Self::with(&files)
+    }
+
+    pub fn vars(&self) -> BTreeMap<String, OsString> {
         BTreeMap::from([
             (
                 "HF_HOME".to_owned(),
@@ -119,7 +132,7 @@ impl Fixture {
             .with_retry_waits(Vec::new())
     }
 
-    fn download(&self) -> Result<PathBuf, Error> {
+    pub fn download(&self) -> Result<PathBuf, Error> {
         self.hub(&[])
             .download(ID, None, &mut |_| ControlFlow::Continue(()))
     }

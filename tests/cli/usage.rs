@@ -155,7 +155,7 @@ fn a_model_that_is_not_here_can_be_had_or_tried() {
     exit code: 1
     ----- stdout -----
     ----- stderr -----
-    error: `./nowhere` does not exist; name the directory that holds config.json and the .safetensors files
+    error: --model: `./nowhere` does not exist; name the directory that holds config.json and the .safetensors files
     ");
 }
 

@@ -68,7 +68,11 @@ fn every_default_is_nearer_to_the_reference_than_the_official_model_in_bf16() {
             "| {} | {}{} | {dense:?} | {kv_type:?} | {:.1e} | {:.1e} | {:.1} % |",
             kernels.name,
             kernels.compute(compute).name(),
-            if compute.is_none() { ", the default" } else { "" },
+            if compute.is_none() {
+                ", the default"
+            } else {
+                ""
+            },
             distance.mean_kl,
             distance.max_kl,
             100.0 * distance.equal
@@ -78,8 +82,16 @@ fn every_default_is_nearer_to_the_reference_than_the_official_model_in_bf16() {
     for kernels in Kernels::available() {
         let distance = measure(kernels, None, Dense::Bf16, KvType::Bf16);
         let name = kernels.name;
-        assert!(distance.mean_kl < official("mean_kl"), "{name}: {}", distance.mean_kl);
-        assert!(distance.equal > official("argmax_equal"), "{name}: {}", distance.equal);
+        assert!(
+            distance.mean_kl < official("mean_kl"),
+            "{name}: {}",
+            distance.mean_kl
+        );
+        assert!(
+            distance.equal > official("argmax_equal"),
+            "{name}: {}",
+            distance.equal
+        );
         assert!(distance.max_kl > 1e-6, "{name}: nothing was rounded");
         if kernels.integers.is_some() {
             // Not within the baseline, and said so in the README: a bound against getting worse.
@@ -99,7 +111,11 @@ fn every_default_is_nearer_to_the_reference_than_the_official_model_in_bf16() {
     }
     for compute in [Compute::F32, Compute::Bf16, Compute::Int8] {
         let distance = measure(kernels, Some(compute), Dense::Q8, KvType::Bf16);
-        assert!(distance.mean_kl < 3e-2, "8-bit dense weights: {}", distance.mean_kl);
+        assert!(
+            distance.mean_kl < 3e-2,
+            "8-bit dense weights: {}",
+            distance.mean_kl
+        );
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 
 /// The commit that `main` is, unless a test says otherwise.
@@ -27,6 +27,10 @@ pub struct Hub {
     pub budget: Option<usize>,
     /// Whether the storage knows `Range`.
     pub ranges: bool,
+    /// The storage has nothing any more.
+    pub gone: bool,
+    /// The storage cannot be reached.
+    pub lost: bool,
     /// Sizes that the hub states in place of the true ones.
     pub stated_sizes: BTreeMap<String, usize>,
 }
@@ -35,6 +39,29 @@ pub struct Hub {
 pub struct HubServer {
     pub url: String,
     state: Arc<Mutex<State>>,
+    gate: Arc<Gate>,
+}
+
+/// How many bytes of bodies the storage may still send; nothing lets everything through.
+#[derive(Default)]
+struct Gate {
+    allowed: Mutex<Option<usize>>,
+    changed: Condvar,
+}
+
+impl Gate {
+    /// Waits until some of `wanted` bytes may go, and takes as many as may.
+    fn take(&self, wanted: usize) -> usize {
+        let closed = |allowed: &mut Option<usize>| *allowed == Some(0);
+        let allowed = self.allowed.lock().expect("nobody panics with it");
+        let mut allowed = self
+            .changed
+            .wait_while(allowed, closed)
+            .expect("nobody panics with it");
+        let taken = allowed.map_or(wanted, |allowed| wanted.min(allowed));
+        *allowed = allowed.map(|allowed| allowed - taken);
+        taken
+    }
 }
 
 struct State {
@@ -60,20 +87,31 @@ impl HubServer {
                 refuse: None,
                 budget: None,
                 ranges: true,
+                gone: false,
+                lost: false,
                 stated_sizes: BTreeMap::new(),
             },
             log: Vec::new(),
             tokens: Vec::new(),
         }));
+        let gate = Arc::new(Gate::default());
         let storage = {
             let state = Arc::clone(&state);
-            serve(move |request| storage(&mut lock(&state), request))
+            serve(&gate, move |request| storage(&mut lock(&state), request))
         };
         let url = {
             let state = Arc::clone(&state);
-            serve(move |request| hub(&mut lock(&state), request, &storage))
+            serve(&Arc::default(), move |request| {
+                hub(&mut lock(&state), request, &storage)
+            })
         };
-        Self { url, state }
+        Self { url, state, gate }
+    }
+
+    /// Lets the storage send so many bytes more and then wait; `None` lets it send everything.
+    pub fn let_through(&self, bytes: Option<usize>) {
+        *self.gate.allowed.lock().expect("nobody panics with it") = bytes;
+        self.gate.changed.notify_all();
     }
 
     /// Changes what the server holds or does.
@@ -151,23 +189,28 @@ impl Reply {
 }
 
 /// Serves every connection with `answer` and gives the address.
-fn serve(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> String {
+fn serve(gate: &Arc<Gate>, answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = listener
         .local_addr()
         .expect("a bound socket has an address");
     let answer = Arc::new(answer);
+    let gate = Arc::clone(gate);
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let answer = Arc::clone(&answer);
+            let (answer, gate) = (Arc::clone(&answer), Arc::clone(&gate));
             // A client that goes away in the middle is part of the tests.
-            thread::spawn(move || handle(stream, &*answer).ok());
+            thread::spawn(move || handle(stream, &gate, &*answer).ok());
         }
     });
     format!("http://{address}")
 }
 
-fn handle(stream: TcpStream, answer: &dyn Fn(&Request) -> Reply) -> std::io::Result<()> {
+fn handle(
+    stream: TcpStream,
+    gate: &Gate,
+    answer: &dyn Fn(&Request) -> Reply,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut line = String::new();
     reader.read_line(&mut line)?;
@@ -203,7 +246,12 @@ fn handle(stream: TcpStream, answer: &dyn Fn(&Request) -> Reply) -> std::io::Res
     let mut stream = stream;
     stream.write_all(head.as_bytes())?;
     if request.method != "HEAD" {
-        stream.write_all(&reply.body[..reply.sent])?;
+        let mut rest = &reply.body[..reply.sent];
+        while !rest.is_empty() {
+            let (next, later) = rest.split_at(gate.take(rest.len()));
+            stream.write_all(next)?;
+            rest = later;
+        }
     }
     stream.flush()
 }
@@ -260,6 +308,11 @@ fn hub(state: &mut State, request: &Request, storage: &str) -> Reply {
     let hash = sha256(content);
     let size = hub.stated_sizes.get(name).copied().unwrap_or(content.len());
     if name.ends_with(".safetensors") {
+        let storage = if hub.lost {
+            "http://127.0.0.1:1"
+        } else {
+            storage
+        };
         return Reply::new(302, "Found")
             .with("Location", format!("{storage}/{hash}?signature=1"))
             .with("X-Repo-Commit", &hub.commit)
@@ -280,6 +333,9 @@ fn storage(state: &mut State, request: &Request) -> Reply {
         .split('?')
         .next()
         .unwrap_or_default();
+    if hub.gone {
+        return Reply::new(404, "no such object");
+    }
     let Some(content) = hub.files.values().find(|content| sha256(content) == hash) else {
         return Reply::new(403, "expired");
     };

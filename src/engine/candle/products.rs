@@ -256,7 +256,9 @@ impl<'a> Input<'a> {
                     .copied()
                     .collect(),
             ),
-            Self::Pairs(set, x) => Gathered::Pairs(*set, tokens.iter().map(|t| x.row(*t)).collect()),
+            Self::Pairs(set, x) => {
+                Gathered::Pairs(*set, tokens.iter().map(|t| x.row(*t)).collect())
+            }
             Self::Int8(set, x) => Gathered::Int8(*set, tokens.iter().map(|t| x.row(*t)).collect()),
             Self::Int16(set, x) => {
                 Gathered::Int16(*set, tokens.iter().map(|t| x.row(*t)).collect())
@@ -273,7 +275,9 @@ fn quantized<const P: usize>(
 ) -> Quantized<P> {
     let grid = set.grid(rows);
     let mut quantized = Quantized::zeros(x.len() / cols, cols);
-    round_rows(x, cols, quantized.rows_mut(), |x, row| set.quantize(x, grid, row));
+    round_rows(x, cols, quantized.rows_mut(), |x, row| {
+        set.quantize(x, grid, row)
+    });
     quantized
 }
 

@@ -5,7 +5,6 @@
     reason = "burn-candle is deprecated as a crate; 0.21 is the last stable burn that has it"
 )]
 
-use std::fs;
 use std::ops::Range;
 
 use burn::tensor::TensorData;
@@ -15,6 +14,7 @@ use super::*;
 use crate::checkpoint::{Bf16, Bytes, ExpertWeight, Experts, Layer, Linear, RopeScaling};
 use crate::engine::candle::Cpu;
 use crate::engine::candle::kernels::Kernels;
+use crate::engine::testing::Golden;
 use crate::engine::twin::Twin;
 use crate::engine::{Compute, EngineOptions};
 
@@ -49,32 +49,8 @@ fn config() -> Config {
     }
 }
 
-/// A golden file's tensors by name: shape and bytes.
-struct Golden(&'static [u8]);
-
+/// The weights of a golden layer.
 impl Golden {
-    fn read(name: &str) -> Self {
-        let path = format!(
-            "{}/tests/goldens/unit/{name}.safetensors",
-            env!("CARGO_MANIFEST_DIR")
-        );
-        Self(fs::read(path).unwrap().leak())
-    }
-
-    fn get(&self, name: &str) -> (Vec<usize>, &'static [u8]) {
-        let tensors = safetensors::SafeTensors::deserialize(self.0).unwrap();
-        let tensor = tensors.tensor(name).unwrap();
-        (tensor.shape().to_vec(), tensor.data())
-    }
-
-    fn f32(&self, name: &str) -> Vec<f32> {
-        self.get(name)
-            .1
-            .chunks_exact(4)
-            .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()))
-            .collect()
-    }
-
     fn bf16(&self, name: &str) -> Bf16 {
         let (shape, bytes) = self.get(name);
         Bf16 {
@@ -91,7 +67,7 @@ impl Golden {
     }
 
     fn experts(&self, name: &str, rows: usize, cols: usize) -> Experts {
-        let bytes = |part: &str| Bytes::from(self.get(&format!("mlp.{name}_weight.{part}")).1);
+        let bytes = |part: &str| Bytes::from(self.bytes(&format!("mlp.{name}_weight.{part}")));
         Experts {
             experts: EXPERTS,
             rows,
@@ -183,15 +159,9 @@ fn one_layer<E: Engine>(engine: &E, golden: &str, layer_type: LayerType) {
         &golden.f32("router_weights"),
         1e-5,
     );
-    let expected: Vec<i64> = golden
-        .get("router_indices")
-        .1
-        .chunks_exact(8)
-        .map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap()))
-        .collect();
     assert_eq!(
         routing.ids.into_data().iter::<i64>().collect::<Vec<_>>(),
-        expected
+        golden.i64("router_indices")
     );
 
     let y = mlp.forward(engine, after_attention, &config);

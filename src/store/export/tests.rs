@@ -51,9 +51,17 @@ fn tree() -> Tree {
 }
 
 #[test]
-fn markdown_has_the_current_branch_with_quoted_thinking() {
-    insta::assert_snapshot!(markdown("A\ntitle", &tree()), @r#"
+fn markdown_has_the_current_branch_under_its_title_with_folded_thinking() {
+    let about = [
+        ("Date", Some("2025-06-28".to_owned())),
+        ("Model", Some("tiny".to_owned())),
+        ("Device", None),
+    ];
+    insta::assert_snapshot!(markdown("A\ntitle", &about, &tree()), @r#"
     # A title
+
+    - Date: 2025-06-28
+    - Model: tiny
 
     ## You
 
@@ -61,12 +69,16 @@ fn markdown_has_the_current_branch_with_quoted_thinking() {
 
     ## gpt-oss
 
-    > **Thinking**
-    >
-    > Let me see.
-    >
-    > ```
-    > unclosed
+    <details>
+    <summary>Thinking</summary>
+
+    Let me see.
+
+    ```
+    unclosed
+    ```
+
+    </details>
 
     I will look.
 
@@ -88,6 +100,27 @@ fn markdown_has_the_current_branch_with_quoted_thinking() {
 
     *(stopped)*
     "#);
+}
+
+#[test]
+fn code_is_left_as_it_is_and_closed_where_it_was_cut_off() {
+    for whole in [
+        "```rust\n  let a = 1;\n\n\t// <b>\n```",
+        "~~~\n```\n~~~\nafter",
+        "````\n```\nno end\n````",
+        "``` is three `ticks` in a line",
+        "    ```\n    indented",
+        "none",
+    ] {
+        assert_eq!(closed(whole), whole);
+    }
+    assert_eq!(closed("a\n```rust\nlet"), "a\n```rust\nlet\n```");
+    assert_eq!(closed(" ~~~~\nx\n~~~\n"), " ~~~~\nx\n~~~\n~~~~");
+    let mut tree = Tree::default();
+    let code = "    indented\n\n```rust\nlet a = 1;  \n```";
+    tree.push(Entry::User("Code".to_owned()));
+    tree.push(turn(vec![Message::assistant("final", code)], Finish::Stop));
+    assert!(markdown("x", &[], &tree).contains(&format!("## gpt-oss\n\n{code}\n")));
 }
 
 #[test]
@@ -145,5 +178,5 @@ fn json_has_every_branch_and_figure() {
 
 #[test]
 fn nothing_said_is_a_title_alone() {
-    assert_eq!(markdown("x", &Tree::default()), "# x\n");
+    assert_eq!(markdown("x", &[], &Tree::default()), "# x\n");
 }

@@ -22,37 +22,35 @@ fn turn(messages: Vec<Message>) -> Entry {
 }
 
 #[test]
-fn editing_a_message_keeps_the_old_branch_and_its_tip() {
+fn editing_a_message_keeps_the_old_branch() {
     let mut tree = Tree::default();
     let first = tree.push(said("a"));
     let answer = tree.push(turn(vec![]));
     let second = tree.push(said("b"));
-    let old_tip = tree.push(turn(vec![]));
+    let old_end = tree.push(turn(vec![]));
+    assert_eq!(tree.ends().collect::<Vec<_>>(), [old_end]);
 
     tree.set_head(Some(answer));
     let edited = tree.push(said("c"));
     assert_eq!(tree.path(), [first, answer, edited]);
-    assert_eq!(tree.siblings(edited), [second, edited]);
-    assert_eq!(tree.tip(second), old_tip);
-    assert_eq!(tree.tip(first), edited);
+    assert_eq!(tree.ends().collect::<Vec<_>>(), [old_end, edited]);
 
-    tree.set_head(Some(tree.tip(second)));
-    assert_eq!(tree.path(), [first, answer, second, old_tip]);
-    assert_eq!(tree.tip(first), old_tip);
-    assert_eq!(tree.tip(edited), edited);
+    tree.set_head(Some(old_end));
+    assert_eq!(tree.path(), [first, answer, second, old_end]);
+    assert_eq!(tree.ends().collect::<Vec<_>>(), [old_end, edited]);
 }
 
 #[test]
 fn editing_the_first_message_begins_beside_it() {
     let mut tree = Tree::default();
-    let first = tree.push(said("a"));
-    tree.push(turn(vec![]));
+    tree.push(said("a"));
+    let answer = tree.push(turn(vec![]));
     tree.set_head(None);
     assert_eq!(tree.path(), []);
     assert_eq!(tree.history(), []);
     let other = tree.push(said("b"));
     assert_eq!(tree.parent(other), None);
-    assert_eq!(tree.siblings(first), [first, other]);
+    assert_eq!(tree.ends().collect::<Vec<_>>(), [answer, other]);
 }
 
 #[test]
@@ -71,11 +69,10 @@ fn the_history_is_the_current_branch_with_its_thinking() {
     );
 }
 
-/// The tree as one would describe it: parents, and the last head for every node that led to it.
+/// The tree as one would describe it.
 #[derive(Default)]
 struct Naive {
     parents: Vec<Option<NodeId>>,
-    tips: Vec<NodeId>,
     head: Option<NodeId>,
 }
 
@@ -91,24 +88,16 @@ impl Naive {
         }
     }
 
-    fn set_head(&mut self, head: Option<NodeId>) {
-        self.head = head;
-        for id in self.path(head) {
-            self.tips[id.0 as usize] = head.unwrap();
-        }
-    }
-
     fn push(&mut self) -> NodeId {
         let id = NodeId(self.parents.len() as u32);
         self.parents.push(self.head);
-        self.tips.push(id);
-        self.set_head(Some(id));
+        self.head = Some(id);
         id
     }
 
-    fn siblings(&self, id: NodeId) -> Vec<NodeId> {
+    fn ends(&self) -> Vec<NodeId> {
         let all = (0..self.parents.len()).map(|at| NodeId(at as u32));
-        all.filter(|other| self.parents[other.0 as usize] == self.parents[id.0 as usize])
+        all.filter(|id| !self.parents.contains(&Some(*id)))
             .collect()
     }
 }
@@ -123,16 +112,15 @@ proptest! {
                 let at = at.index(tree.len() + 1);
                 let head = at.checked_sub(1).map(|id| NodeId(id as u32));
                 tree.set_head(head);
-                naive.set_head(head);
+                naive.head = head;
             } else {
                 prop_assert_eq!(tree.push(said("x")), naive.push());
             }
             prop_assert_eq!(tree.head(), naive.head);
             prop_assert_eq!(tree.path(), naive.path(naive.head));
+            prop_assert_eq!(tree.ends().collect::<Vec<_>>(), naive.ends());
             for (id, parent, _) in tree.nodes() {
                 prop_assert_eq!(parent, naive.parents[id.0 as usize]);
-                prop_assert_eq!(tree.siblings(id), naive.siblings(id));
-                prop_assert_eq!(tree.tip(id), naive.tips[id.0 as usize]);
             }
         }
     }

@@ -9,7 +9,7 @@ pub(crate) const LEAST: (u16, u16) = (20, 5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Areas {
     pub transcript: Rect,
-    /// What goes on, and what was just done.
+    /// What goes on, and what was just done: a line, or more where there is more to say.
     pub activity: Rect,
     pub rule: Rect,
     pub input: Rect,
@@ -19,10 +19,21 @@ pub(crate) struct Areas {
 }
 
 impl Areas {
-    pub fn new(area: Rect, input_lines: usize) -> Self {
+    /// Most lines of a notice: a third of the screen, and on a low one all but the draft and the status.
+    pub fn most_activity(height: u16) -> u16 {
+        match height {
+            0..4 => 0,
+            _ => (height / 3).max(3).min(height - 2),
+        }
+    }
+
+    pub fn new(area: Rect, input_lines: usize, activity_lines: usize) -> Self {
         let height = area.height;
         let status = u16::from(height >= 3);
-        let activity = u16::from(height >= 4);
+        let activity = u16::try_from(activity_lines)
+            .unwrap_or(u16::MAX)
+            .max(1)
+            .min(Self::most_activity(height));
         let rule = u16::from(height >= 8);
         let footer = u16::from(height >= 12);
         let most = (height / 3).clamp(1, 12);

@@ -7,7 +7,7 @@ impl App {
     /// Whether the conversation may be changed now; says why not.
     pub(super) fn may_change(&mut self) -> bool {
         if self.is_busy() {
-            self.warn("the answer is still coming: Esc stops it");
+            self.warn_of_the_turn();
         } else if self.waiting {
             self.warn("a message waits for the model: Esc takes it back");
         } else {

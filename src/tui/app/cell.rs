@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
+use unicode_segmentation::UnicodeSegmentation;
 
 use super::transcript::Look;
 use crate::session::{Kind, Message};
 use crate::store::NodeId;
 use crate::tui::markdown::Markdown;
-use crate::tui::text::{Sanitizer, sanitize, wrap};
+use crate::tui::text::{Sanitizer, line_width, sanitize, wrap};
 use crate::tui::view::figures::{count, seconds};
 
 /// What a cell shows.
@@ -38,8 +39,14 @@ impl CellKind {
             },
         }
     }
+
+    fn is_markdown(&self) -> bool {
+        matches!(self, Self::Answer | Self::Thinking)
+    }
 }
 
+/// Thinking that took less is not timed.
+const NOTEWORTHY: Duration = Duration::from_millis(100);
 /// Longest piece of a line that is wrapped again as it grows.
 const LONGEST_OPEN: usize = 4096;
 
@@ -112,6 +119,58 @@ enum Body {
         flow: Flow,
     },
     Markdown(Box<Markdown>),
+    Thinking(Box<Thinking>),
+}
+
+/// Markdown behind a margin.
+#[derive(Debug)]
+struct Thinking {
+    markdown: Markdown,
+    margin: Line<'static>,
+    /// A heading, and the lines of the Markdown with the margin.
+    lines: Vec<Line<'static>>,
+    /// How many lines the heading has.
+    heading: usize,
+}
+
+impl Thinking {
+    fn new(source: &str, look: &Look) -> Self {
+        let heading = header(&CellKind::Thinking, look);
+        let margin = manner(&CellKind::Thinking, look).first;
+        let width = look.width - line_width(&margin);
+        let mut thinking = Self {
+            markdown: Markdown::new(width, &look.theme.for_thinking()),
+            margin,
+            heading: heading.len(),
+            lines: heading,
+        };
+        thinking.push(source);
+        thinking
+    }
+
+    fn push(&mut self, text: &str) {
+        let kept = self.markdown.kept();
+        self.markdown.push(text);
+        self.take_over(kept);
+    }
+
+    fn finish(&mut self) {
+        let kept = self.markdown.kept();
+        self.markdown.finish();
+        self.take_over(kept);
+    }
+
+    /// Takes the Markdown's lines from `kept` on.
+    fn take_over(&mut self, kept: usize) {
+        self.lines.truncate(self.heading + kept);
+        let fresh = &self.markdown.lines()[kept..];
+        self.lines.extend(fresh.iter().map(|line| {
+            let mut whole = self.margin.clone();
+            whole.spans.extend(line.spans.iter().cloned());
+            whole.style = whole.style.patch(line.style);
+            whole
+        }));
+    }
 }
 
 #[derive(Debug)]
@@ -121,8 +180,6 @@ pub(crate) struct Cell {
     pub node: Option<NodeId>,
     /// It is being made.
     pub live: bool,
-    /// Tokens, where they were counted.
-    pub tokens: usize,
     /// When it began, and how long it took.
     pub started: Option<Instant>,
     pub duration: Option<Duration>,
@@ -138,15 +195,15 @@ impl Cell {
     pub fn new(kind: CellKind, text: &str) -> Self {
         let mut sanitizer = Sanitizer::default();
         Self {
-            body: Body::Source(match kind {
-                CellKind::Answer => text.to_owned(),
-                _ => sanitizer.push(text).into_owned(),
+            body: Body::Source(if kind.is_markdown() {
+                text.to_owned()
+            } else {
+                sanitizer.push(text).into_owned()
             }),
             sanitizer,
             kind,
             node: None,
             live: false,
-            tokens: 0,
             started: None,
             duration: None,
             folded: None,
@@ -158,6 +215,7 @@ impl Cell {
         match &self.body {
             Body::Source(source) | Body::Plain { source, .. } => source,
             Body::Markdown(markdown) => markdown.source(),
+            Body::Thinking(thinking) => thinking.markdown.source(),
         }
     }
 
@@ -167,13 +225,15 @@ impl Cell {
             (None, Body::Source(_)) => &[],
             (None, Body::Plain { flow, .. }) => &flow.lines,
             (None, Body::Markdown(markdown)) => markdown.lines(),
+            (None, Body::Thinking(thinking)) => &thinking.lines,
         }
     }
 
     pub fn append(&mut self, text: &str, look: &Look) {
         match &mut self.body {
             Body::Markdown(markdown) => markdown.push(text),
-            Body::Source(source) if self.kind == CellKind::Answer => source.push_str(text),
+            Body::Thinking(thinking) => thinking.push(text),
+            Body::Source(source) if self.kind.is_markdown() => source.push_str(text),
             Body::Source(source) => source.push_str(&self.sanitizer.push(text)),
             Body::Plain { source, flow } => {
                 source.push_str(&self.sanitizer.push(text));
@@ -185,8 +245,10 @@ impl Cell {
     /// Nothing more comes.
     pub fn finish(&mut self) {
         self.live = false;
-        if let Body::Markdown(markdown) = &mut self.body {
-            markdown.finish();
+        match &mut self.body {
+            Body::Markdown(markdown) => markdown.finish(),
+            Body::Thinking(thinking) => thinking.finish(),
+            Body::Source(_) | Body::Plain { .. } => {}
         }
     }
 
@@ -209,6 +271,19 @@ impl Cell {
         }
         match &mut self.body {
             Body::Markdown(markdown) => markdown.layout(look.width, &look.theme),
+            Body::Thinking(thinking) => {
+                **thinking = Thinking::new(thinking.markdown.source(), look);
+                if !self.live {
+                    thinking.finish();
+                }
+            }
+            Body::Source(source) if self.kind == CellKind::Thinking => {
+                let mut thinking = Thinking::new(source, look);
+                if !self.live {
+                    thinking.finish();
+                }
+                self.body = Body::Thinking(Box::new(thinking));
+            }
             Body::Source(source) | Body::Plain { source, .. } => {
                 let source = std::mem::take(source);
                 self.body = if self.kind == CellKind::Answer {
@@ -231,18 +306,17 @@ impl Cell {
         }
     }
 
-    /// What folded thinking says of itself.
+    /// What folded thinking says of itself: words, which are known of a reopened session too.
     fn summary(&self) -> String {
         let mut text = "thought".to_owned();
-        if let Some(duration) = self.duration {
+        // A model that thinks no longer than that need not boast of it.
+        if let Some(duration) = self.duration.filter(|duration| *duration >= NOTEWORTHY) {
             text.push_str(" for ");
             text.push_str(&seconds(duration));
         }
-        let (number, unit) = match self.tokens {
-            0 => (self.source().chars().count(), "characters"),
-            tokens => (tokens, "tokens"),
-        };
-        text + ", " + &count(number) + " " + unit + "  (Ctrl-T)"
+        let words = self.source().unicode_words().count();
+        let unit = if words == 1 { "word" } else { "words" };
+        text + ", " + &count(words) + " " + unit + "  (Ctrl-T)"
     }
 }
 

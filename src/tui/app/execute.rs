@@ -6,12 +6,13 @@ use std::str::FromStr;
 use super::{App, Left, Mode, Phase};
 use crate::session::{Kind, Reasoning, Sampling};
 use crate::settings::ThemeName;
-use crate::store::{Entry, Record, Tree, TurnRecord, export};
+use crate::store::{Entry, Tree, TurnRecord, export};
 use crate::tui::commands::{self, Verb};
 use crate::tui::event::Effect;
 use crate::tui::markdown::Markdown;
 use crate::tui::text::sanitize;
 use crate::tui::view;
+use crate::tui::view::figures::count;
 
 impl App {
     /// Carries out what is typed; the draft stays where it is not understood.
@@ -90,11 +91,11 @@ impl App {
                 }
             },
             Verb::Model => self.change_model(arguments),
-            Verb::Read => self.effect(Effect::ReadFile(PathBuf::from(arguments))),
+            Verb::Read => self.effect(Effect::ReadFile(file_name(arguments))),
             Verb::Save => self.save(arguments),
             Verb::Rename => self.rename(arguments),
             Verb::Open => self.list_sessions(),
-            Verb::Export => return self.export(Path::new(arguments)),
+            Verb::Export => return self.export(&file_name(arguments)),
             Verb::Copy => self.copy(arguments),
             Verb::Thinking => match arguments {
                 "" => self.fold_thinking(!self.transcript.look().unfolded),
@@ -112,6 +113,12 @@ impl App {
                     None => return self.refuse(name, "standard, high-contrast or plain"),
                 },
             },
+            Verb::Mouse => match arguments {
+                "" => {}
+                "on" => self.set_mouse(true),
+                "off" => self.set_mouse(false),
+                other => return self.refuse(other, "on or off"),
+            },
             Verb::Stats => {
                 let text = view::stats::text(self);
                 self.tell(&text);
@@ -121,6 +128,7 @@ impl App {
         match verb {
             Verb::MaxTokens => self.say(&view::stats::max_tokens(self)),
             Verb::Theme => self.say(&view::stats::theme(self)),
+            Verb::Mouse => self.say(view::stats::mouse(self)),
             _ => {}
         }
         Ok(())
@@ -140,6 +148,7 @@ impl App {
     fn new_conversation(&mut self) {
         self.tree = Tree::default();
         self.title = None;
+        self.begun = None;
         self.left = None;
         self.editing = None;
         self.setup_saved = false;
@@ -204,7 +213,9 @@ impl App {
 
     fn change_model(&mut self, name: &str) {
         match (&self.phase, name) {
-            (Phase::Loading { .. }, _) => self.warn("a model is being loaded already"),
+            (Phase::Loading { .. } | Phase::Stopping, _) => {
+                self.warn("a model is being loaded already");
+            }
             (Phase::Failed { .. }, "") => self.load(self.wanted.clone()),
             (_, "") => self.tell(&view::stats::model(self)),
             (_, name) => {
@@ -216,49 +227,96 @@ impl App {
 
     fn save(&mut self, title: &str) {
         if !self.saving {
-            self.saving = true;
-            self.setup_saved = false;
-            self.effect(Effect::NewSession);
-            self.save_setup();
-            let nodes: Vec<_> = self
-                .tree
-                .nodes()
-                .map(|(id, parent, entry)| Record::Node {
-                    id,
-                    parent,
-                    entry: entry.clone(),
-                })
-                .collect();
-            for record in nodes {
-                self.effect(Effect::Save(record));
+            if !title.is_empty() {
+                self.title = Some(title.to_owned());
             }
-            let head = self.tree.head();
-            self.effect(Effect::Save(Record::Head(head)));
-            self.say("the session is saved from now on");
+            self.save_all();
         } else if title.is_empty() {
             self.say("the session is saved as it goes; `/save TITLE` names it");
-        }
-        if !title.is_empty() {
+        } else {
             self.rename(title);
         }
     }
 
+    fn set_mouse(&mut self, on: bool) {
+        self.mouse = on;
+        self.effect(Effect::Mouse(on));
+    }
+
+    /// Attaches a file's text to the draft and says what there is room for.
+    pub(super) fn attach(&mut self, path: &Path, text: &str) {
+        self.draft.attach(&path.display().to_string(), text);
+        match self.too_long() {
+            Some(warning) => self.warn(&warning),
+            None => self.say(&format!(
+                "attached, about {} tokens; write what you want to know of it",
+                count(tokens(text))
+            )),
+        }
+    }
+
+    /// Why the draft cannot be sent, as far as its length tells.
+    fn too_long(&self) -> Option<String> {
+        let model = self.model.as_ref()?;
+        let needed = tokens(&self.draft.expanded());
+        // What follows an edited message is not read again.
+        let used = match self.editing {
+            Some(_) => 0,
+            None => self.context_used(),
+        };
+        let left = model.context.saturating_sub(used);
+        if needed <= left {
+            return None;
+        }
+        let way_out = if needed <= model.context {
+            "`/new` starts afresh"
+        } else {
+            "attach less of it"
+        };
+        let larger = if needed <= model.most {
+            self.larger_context()
+        } else {
+            String::new()
+        };
+        Some(format!(
+            "attached, but the message is too long: about {} tokens, and {} of the context's {} are left: {way_out}{larger}",
+            count(needed),
+            count(left),
+            count(model.context),
+        ))
+    }
+
     fn rename(&mut self, title: &str) {
-        if self.saving {
-            self.title = Some(title.to_owned());
-            self.effect(Effect::RenameSession {
-                id: None,
-                title: title.to_owned(),
-            });
+        // A title is one line, whatever the draft was.
+        let title = sanitize(title);
+        let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+        if title.is_empty() {
+            self.warn("a title needs a letter that can be shown");
+        } else if self.saving {
+            self.title = Some(title.clone());
+            self.effect(Effect::RenameSession { id: None, title });
         } else {
             self.warn("the session is not being saved; `/save TITLE` begins it");
         }
     }
 
     fn export(&mut self, path: &Path) -> Result<(), ()> {
-        let title = self.title.as_deref().unwrap_or("Conversation");
+        let title = self.title.clone().or_else(|| self.tree.beginning());
+        let title = title.as_deref().unwrap_or("Conversation");
         let content = match path.extension().and_then(|end| end.to_str()) {
-            Some("md") => export::markdown(title, &self.tree),
+            Some("md") => {
+                let about = [
+                    ("Date", self.begun.clone().or_else(|| self.today.clone())),
+                    ("Model", Some(self.wanted.clone())),
+                    (
+                        "Device",
+                        self.model.as_ref().map(|model| model.device.clone()),
+                    ),
+                    ("Reasoning", Some(self.setup.reasoning.to_string())),
+                    ("Sampling", Some(view::stats::sampling(&self.sampling))),
+                ];
+                export::markdown(title, &about, &self.tree)
+            }
             Some("json") => export::json(title, &self.tree),
             _ => {
                 return self.refuse(
@@ -312,6 +370,22 @@ impl App {
             Some(text) => self.effect(Effect::Copy(text)),
             None => self.warn("there is no code block in the last answer"),
         }
+    }
+}
+
+/// About as many as a text of this length has: four bytes each, in English as in Chinese.
+fn tokens(text: &str) -> usize {
+    text.len().div_ceil(4)
+}
+
+/// A file as it is typed, or dropped by a terminal: in quotes, or with spaces behind backslashes.
+fn file_name(typed: &str) -> PathBuf {
+    let quoted = ['"', '\'']
+        .into_iter()
+        .find_map(|quote| typed.strip_prefix(quote)?.strip_suffix(quote));
+    match quoted {
+        Some(name) => PathBuf::from(name),
+        None => PathBuf::from(typed.replace("\\ ", " ")),
     }
 }
 

@@ -2,22 +2,30 @@
 
 use crossterm::event::KeyEvent;
 
+use super::note::Level;
 use super::{App, Completion, Mode, Phase};
 use crate::tui::commands;
 use crate::tui::editor::Motion;
 use crate::tui::event::Effect;
 use crate::tui::keys::{self, Action, Footer, Place};
+use crate::tui::view;
 
 impl App {
     pub(super) fn key(&mut self, key: KeyEvent) {
         let action = keys::action(&key, |place| self.is_at(place));
         // Ctrl-C twice means twice in a row.
-        if action != Some(Action::Interrupt) && std::mem::take(&mut self.armed) {
-            self.note = None;
+        if action != Some(Action::Interrupt) {
+            self.armed = false;
         }
         match (action, keys::typed(&key)) {
-            (Some(action), _) => self.act(action),
-            (None, Some(letter)) => self.typed(letter),
+            (Some(action), _) => {
+                self.dismiss_note();
+                self.act(action);
+            }
+            (None, Some(letter)) => {
+                self.dismiss_note();
+                self.typed(letter);
+            }
             (None, None) => {}
         }
     }
@@ -71,6 +79,7 @@ impl App {
     }
 
     pub(super) fn paste(&mut self, text: &str) {
+        self.dismiss_note();
         match &mut self.mode {
             Mode::Sessions(picker) => text
                 .chars()
@@ -126,8 +135,8 @@ impl App {
                 };
             }
             Action::Retry => self.load(self.wanted.clone()),
-            Action::PageUp => self.scroll(-self.transcript.page()),
-            Action::PageDown => self.scroll(self.transcript.page()),
+            Action::PageUp => self.scroll(-self.page()),
+            Action::PageDown => self.scroll(self.page()),
             Action::LineUp => self.scroll(-1),
             Action::LineDown => self.scroll(1),
             Action::Top => self.scroll(isize::MIN / 2),
@@ -138,6 +147,14 @@ impl App {
             Action::DeleteListed => self.in_picker(super::picker::Picker::ask_delete),
             Action::Yes => self.delete_listed(),
             Action::No => self.in_picker(super::picker::Picker::leave_question),
+        }
+    }
+
+    /// Lines of a page of what is on top.
+    fn page(&self) -> isize {
+        match self.mode {
+            Mode::Help { .. } => view::help::extent(&self.theme, self.size).1.max(1) as isize,
+            _ => self.transcript.page(),
         }
     }
 
@@ -153,21 +170,21 @@ impl App {
 
     fn go(&mut self, motion: Motion) {
         let step = if motion == Motion::Up { -1 } else { 1 };
+        let vertical = matches!(motion, Motion::Up | Motion::Down);
         match &mut self.mode {
+            Mode::Sessions(picker) if !vertical => picker.go_in_field(motion),
+            Mode::Select { .. } | Mode::Help { .. } if !vertical => {}
             Mode::Select { .. } => self.select(motion == Motion::Up),
             Mode::Sessions(_) | Mode::Help { .. } => self.scroll(step),
-            Mode::Draft => {
-                let vertical = matches!(motion, Motion::Up | Motion::Down);
-                match &mut self.completion {
-                    Some(completion) if vertical => completion.go(step),
-                    _ => {
-                        let moved = self.draft.change().go(motion);
-                        if !moved && vertical && self.draft.recall(motion == Motion::Up) {
-                            self.completion = None;
-                        }
+            Mode::Draft => match &mut self.completion {
+                Some(completion) if vertical => completion.go(step),
+                _ => {
+                    let moved = self.draft.change().go(motion);
+                    if !moved && vertical && self.draft.recall(motion == Motion::Up) {
+                        self.completion = None;
                     }
                 }
-            }
+            },
         }
     }
 
@@ -234,6 +251,8 @@ impl App {
             self.take_back_waiting();
         } else if self.editing.is_some() {
             self.cancel_edit();
+        } else if self.loading.is_some() {
+            self.stop_loading();
         } else {
             self.transcript.follow();
         }
@@ -258,6 +277,7 @@ impl App {
         } else if self.armed {
             self.quit(0);
         } else {
+            self.stop_loading();
             self.arm();
         }
     }
@@ -265,7 +285,7 @@ impl App {
     /// The next Ctrl-C quits, if it comes soon.
     fn arm(&mut self) {
         let lasts = std::time::Duration::from_secs(2);
-        self.note("Ctrl-C again quits", super::Level::Warning, lasts);
+        self.note("Ctrl-C again quits", Level::Warning, Some(lasts));
         self.armed = true;
     }
 

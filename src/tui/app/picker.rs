@@ -1,7 +1,10 @@
 //! The list of saved sessions.
 
+use std::collections::HashMap;
+
 use super::{App, Mode};
-use crate::store::Summary;
+use crate::store::{Hit, Summary};
+use crate::text::one_line;
 use crate::tui::editor::{Editor, Motion};
 use crate::tui::event::Effect;
 
@@ -11,7 +14,11 @@ pub(crate) enum Question {
     /// Delete it?
     Delete,
     /// Its other name.
-    Rename(Editor),
+    Rename {
+        title: Editor,
+        /// Nothing was typed yet: the old title is selected, and the first letter takes its place.
+        selected: bool,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -19,8 +26,22 @@ pub(crate) struct Picker {
     /// `None`: they are on their way.
     all: Option<Vec<Summary>>,
     pub search: Editor,
+    /// What was last searched for in the messages, and where it is: what is said there, by the session's id. `None`
+    /// while it is being looked for.
+    asked: String,
+    hits: Option<HashMap<String, Option<String>>>,
     pub index: usize,
     pub question: Option<Question>,
+    /// Why what was asked for last was not done.
+    pub problem: Option<String>,
+}
+
+/// A session in the list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found<'a> {
+    pub summary: &'a Summary,
+    /// Where the words of the search are, if not in the title.
+    pub excerpt: Option<&'a str>,
 }
 
 impl Picker {
@@ -32,71 +53,137 @@ impl Picker {
         matches!(self.question, Some(Question::Delete))
     }
 
-    pub fn is_loading(&self) -> bool {
-        self.all.is_none()
+    /// What a list without sessions says.
+    pub fn emptiness(&self) -> String {
+        let search = self.search.text().trim();
+        match &self.all {
+            None => "looking for sessions".to_owned(),
+            Some(all) if all.is_empty() => "there are no saved sessions".to_owned(),
+            Some(_) if self.hits.is_none() => "searching the messages".to_owned(),
+            Some(all) => format!(
+                "no title and no message has `{search}` ({} searched, thinking left out)",
+                match all.len() {
+                    1 => "1 session".to_owned(),
+                    count => format!("{count} sessions"),
+                }
+            ),
+        }
     }
 
-    /// Those that have every word of the search in their title or id.
-    pub fn found(&self) -> Vec<&Summary> {
+    /// Those that have every word of the search in their title or id, and those that have them in their messages.
+    pub fn found(&self) -> Vec<Found<'_>> {
         let search = self.search.text().to_lowercase();
         let words: Vec<_> = search.split_whitespace().collect();
-        let fits = |summary: &&Summary| {
+        let listed = self.all.iter().flatten();
+        let found = listed.filter_map(|summary| {
             let title = summary.title.to_lowercase();
-            words
+            let hit = self.hits.as_ref().and_then(|hits| hits.get(&summary.id));
+            let is_named = words
                 .iter()
-                .all(|word| title.contains(word) || summary.id.contains(word))
-        };
-        self.all.iter().flatten().filter(fits).collect()
+                .all(|word| title.contains(word) || summary.id.contains(word));
+            (is_named || hit.is_some()).then_some(Found {
+                summary,
+                excerpt: hit.and_then(Option::as_deref).filter(|_| !is_named),
+            })
+        });
+        found.collect()
     }
 
     pub fn chosen(&self) -> Option<&Summary> {
-        self.found().get(self.index).copied()
+        self.found().get(self.index).map(|found| found.summary)
+    }
+
+    /// What is to be looked for in the messages, where it is not what was looked for last.
+    fn next_search(&mut self) -> Option<String> {
+        let search = self.search.text().trim();
+        if search == self.asked {
+            return None;
+        }
+        self.asked = search.to_owned();
+        self.hits = None;
+        (!search.is_empty()).then(|| self.asked.clone())
     }
 
     fn field(&mut self) -> Option<&mut Editor> {
         match &mut self.question {
             None => Some(&mut self.search),
-            Some(Question::Rename(title)) => Some(title),
+            Some(Question::Rename { title, .. }) => Some(title),
             Some(Question::Delete) => None,
         }
     }
 
+    /// Whether all of the field was selected, which it is no more.
+    fn deselect(&mut self) -> bool {
+        match &mut self.question {
+            Some(Question::Rename { selected, .. }) => std::mem::take(selected),
+            _ => false,
+        }
+    }
+
     fn searched(&mut self) {
+        self.problem = None;
         if self.is_choosing() {
             self.index = 0;
         }
     }
 
     pub fn typed(&mut self, letter: char) {
+        let replaces = self.deselect();
         if let Some(field) = self.field() {
+            if replaces {
+                field.set_text("");
+            }
             field.insert(letter.encode_utf8(&mut [0; 4]));
             self.searched();
         }
     }
 
     pub fn delete(&mut self, motion: Motion) {
+        let all = self.deselect();
         if let Some(field) = self.field() {
-            field.delete(motion);
+            if all {
+                field.set_text("");
+            } else {
+                field.delete(motion);
+            }
             self.searched();
         }
     }
 
     pub fn go(&mut self, lines: isize) {
         if self.is_choosing() {
+            self.problem = None;
             let last = self.found().len().saturating_sub(1);
             self.index = self.index.saturating_add_signed(lines).min(last);
         }
     }
 
+    /// Moves the caret; a selection is left at the end that the motion goes to.
+    pub fn go_in_field(&mut self, motion: Motion) {
+        let all = self.deselect();
+        if let Some(field) = self.field() {
+            match motion {
+                Motion::Left | Motion::WordLeft if all => field.go(Motion::First),
+                Motion::Right | Motion::WordRight if all => field.go(Motion::Last),
+                motion => field.go(motion),
+            };
+        }
+    }
+
     pub fn begin_rename(&mut self) {
-        if let Some(title) = self.chosen().map(|summary| summary.title.clone()) {
-            let mut field = Editor::default();
-            field.set_text(&title);
-            self.question = Some(Question::Rename(field));
+        self.problem = None;
+        if let Some(old) = self.chosen().map(|summary| summary.title.clone()) {
+            let mut title = Editor::default();
+            title.set_text(&old);
+            self.question = Some(Question::Rename {
+                title,
+                selected: !old.is_empty(),
+            });
         }
     }
 
     pub fn ask_delete(&mut self) {
+        self.problem = None;
         if self.chosen().is_some() {
             self.question = Some(Question::Delete);
         }
@@ -108,6 +195,7 @@ impl Picker {
 
     /// Leaves the question, then the search; false where there is neither.
     pub fn leave(&mut self) -> bool {
+        self.problem = None;
         if self.question.take().is_some() {
             return true;
         }
@@ -115,6 +203,18 @@ impl Picker {
         self.search.set_text("");
         self.index = 0;
         searching
+    }
+
+    /// Changes what is listed; the same session stays chosen.
+    fn change(&mut self, change: impl FnOnce(&mut Self)) {
+        let chosen = self.chosen().map(|summary| summary.id.clone());
+        change(self);
+        let found = self.found();
+        let same = found
+            .iter()
+            .position(|found| Some(&found.summary.id) == chosen.as_ref());
+        let last = found.len().saturating_sub(1);
+        self.index = same.unwrap_or(self.index).min(last);
     }
 }
 
@@ -132,14 +232,46 @@ impl App {
         };
         match result {
             Ok(all) => {
-                picker.all = Some(all);
                 picker.question = None;
-                picker.go(0);
+                picker.change(|picker| picker.all = Some(all));
             }
             Err(reason) => {
-                self.mode = Mode::Draft;
-                self.fail(&reason);
+                picker.all.get_or_insert_default();
+                picker.problem = Some(one_line(&reason));
             }
+        }
+    }
+
+    /// Asks for the messages that have what is typed in the list.
+    pub(super) fn search_sessions(&mut self) {
+        if let Mode::Sessions(picker) = &mut self.mode
+            && let Some(search) = picker.next_search()
+        {
+            self.effect(Effect::Search(search));
+        }
+    }
+
+    /// What was found in the messages; where something else is typed by now it is not wanted.
+    pub(super) fn hits(&mut self, search: &str, result: Result<Vec<Hit>, String>) {
+        let Mode::Sessions(picker) = &mut self.mode else {
+            return;
+        };
+        if picker.asked != search {
+            return;
+        }
+        let hits = result.unwrap_or_else(|problem| {
+            picker.problem = Some(one_line(&problem));
+            Vec::new()
+        });
+        let hits = hits.into_iter().map(|hit| (hit.id, hit.excerpt));
+        picker.change(|picker| picker.hits = Some(hits.collect()));
+    }
+
+    /// What was asked for in the list was not done, and that is told there.
+    pub(super) fn refused(&mut self, reason: &str) {
+        match &mut self.mode {
+            Mode::Sessions(picker) => picker.problem = Some(one_line(reason)),
+            _ => self.fail(reason),
         }
     }
 
@@ -153,25 +285,26 @@ impl App {
         let Mode::Sessions(picker) = &mut self.mode else {
             return;
         };
-        let Some(id) = picker.chosen().map(|summary| summary.id.clone()) else {
+        let Some(chosen) = picker.chosen().cloned() else {
             return;
         };
+        picker.problem = None;
         match &picker.question {
             // Only y deletes.
             Some(Question::Delete) => {}
-            Some(Question::Rename(field)) => {
-                let title = field.text().trim().to_owned();
+            Some(Question::Rename { title, .. }) => {
+                let title = title.text().trim().to_owned();
                 picker.question = None;
-                if !title.is_empty() {
+                if !title.is_empty() && title != chosen.title {
                     self.effect(Effect::RenameSession {
-                        id: Some(id),
+                        id: Some(chosen.id),
                         title,
                     });
                 }
             }
-            None => match picker.chosen().and_then(|summary| summary.problem.clone()) {
-                Some(problem) => self.warn(&problem),
-                None => self.effect(Effect::OpenSession(id)),
+            None => match chosen.problem {
+                Some(problem) => picker.problem = Some(one_line(&problem)),
+                None => self.effect(Effect::OpenSession(chosen.id)),
             },
         }
     }

@@ -117,6 +117,16 @@ impl Transcript {
         }
     }
 
+    /// Takes away what went wrong before: it is being tried again.
+    pub fn drop_errors(&mut self) {
+        let before = self.cells.len();
+        self.cells
+            .retain(|cell| cell.kind != CellKind::Error || cell.node.is_some());
+        if self.cells.len() < before {
+            self.grows();
+        }
+    }
+
     pub fn truncate(&mut self, cells: usize) {
         self.cells.truncate(cells);
     }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::cell::{Cell, CellKind};
+use super::saving::Made;
 use super::{App, Left, Phase};
 use crate::session::{Cancel, Event, Finish, Kind, Message, Repetition, Stats, TurnOptions};
 use crate::store::{Entry, NodeId, TurnRecord};
@@ -23,6 +24,8 @@ pub(crate) struct Turn {
     messages: Vec<Message>,
     /// One that has begun.
     open: Option<Message>,
+    /// What goes to the session's file before the turn is over.
+    pub made: Made,
     /// It has a cell, because it has text.
     shown: bool,
     pub prompt: usize,
@@ -64,7 +67,7 @@ impl App {
             return;
         }
         if self.is_busy() {
-            self.warn("the answer is still coming: Esc stops it");
+            self.warn_of_the_turn();
             return;
         }
         if self.waiting {
@@ -115,6 +118,7 @@ impl App {
 
     /// Lets the model answer. `from`: where to return if nothing comes of it, and what was said.
     pub(super) fn start_turn(&mut self, from: Option<(Option<NodeId>, String)>) {
+        self.transcript.drop_errors();
         self.turns += 1;
         let cancel = Cancel::new();
         let (before, said) = match from {
@@ -129,6 +133,7 @@ impl App {
             said,
             messages: Vec::new(),
             open: None,
+            made: Made::default(),
             shown: false,
             prompt: 0,
             tokens: 0,
@@ -175,6 +180,13 @@ impl App {
 
     pub(super) fn turn_event(&mut self, event: Event) {
         let stopping = self.phase == Phase::Stopping;
+        if self
+            .turn
+            .as_mut()
+            .is_some_and(|turn| turn.made.note(&event))
+        {
+            self.save_made();
+        }
         let Some(turn) = &mut self.turn else { return };
         match event {
             Event::Prefill {
@@ -203,9 +215,6 @@ impl App {
                     self.phase = Phase::Streaming {
                         kind: Kind::Thinking,
                     };
-                }
-                if let Some(cell) = self.transcript.last_mut().filter(|cell| cell.live) {
-                    cell.tokens += 1;
                 }
             }
             Event::Start(message) => {
@@ -247,7 +256,6 @@ impl App {
         let mut cell = Cell::new(kind, "");
         cell.live = true;
         cell.started = turn.started.map(|_| self.now);
-        cell.tokens = usize::from(turn.tokens > 0);
         self.transcript.push(cell);
     }
 
@@ -276,7 +284,10 @@ impl App {
             return;
         }
         let record = record(messages, finish, &stats);
-        if let Some(text) = ending(&record) {
+        if let Some(mut text) = ending(&record) {
+            if finish == Finish::Context {
+                text += &self.larger_context();
+            }
             self.transcript.push(Cell::new(CellKind::Notice, &text));
         }
         if let Some(repetition) = turn.repeating {
@@ -299,12 +310,27 @@ impl App {
         let why = match finish {
             Finish::Cancelled => "stopped before the answer began",
             Finish::Context => {
-                "the context is full: `/new` starts afresh, `/undo` takes the last exchange back, `--context` makes room"
+                "the context is full: `/new` starts afresh, `/undo` takes the last exchange back"
             }
             _ => "the model said nothing",
         };
-        let text = format!("{why}; Ctrl-R answers the message, `/undo` takes it back");
+        let grow = match finish {
+            Finish::Context => self.larger_context(),
+            _ => String::new(),
+        };
+        let text = format!("{why}{grow}; Ctrl-R answers the message, `/undo` takes it back");
         self.transcript.push(Cell::new(CellKind::Notice, &text));
+    }
+
+    /// What more context would take, where the model can have more.
+    pub(super) fn larger_context(&self) -> String {
+        match &self.model {
+            Some(model) if model.most > model.context => format!(
+                ", `--context` makes room for up to {} tokens",
+                count(model.most)
+            ),
+            _ => String::new(),
+        }
     }
 
     fn warn_nearly_full(&mut self) {
@@ -377,9 +403,10 @@ impl App {
         }
         let mut text = format!("the turn failed: {reason}");
         if reason.contains("the context holds") {
-            text += "\n`/new` starts afresh, `/undo` takes the last exchange back, `--context` makes room";
+            text += "\n`/new` starts afresh, `/undo` takes the last exchange back";
+            text += &self.larger_context();
         }
-        self.fail(&text);
+        self.report(&text);
     }
 }
 
@@ -426,7 +453,7 @@ pub(super) fn ending(record: &TurnRecord) -> Option<String> {
             "ended at the token limit{thinking}: `/max-tokens off` lifts it, Ctrl-R answers again"
         )),
         Finish::Context => Some(format!(
-            "ended because the context is full{thinking}: `/new` starts afresh, `/undo` takes the exchange back, `--context` makes room"
+            "ended because the context is full{thinking}: `/new` starts afresh, `/undo` takes the exchange back"
         )),
     }
 }

@@ -7,7 +7,7 @@ use ratatui::widgets::{Block, Clear, Widget};
 
 use super::{bold, put, row};
 use crate::tui::commands::COMMANDS;
-use crate::tui::keys::{BINDINGS, Binding, Place};
+use crate::tui::keys::{BINDINGS, Group, MOUSE, Place};
 use crate::tui::text::{width, wrap};
 use crate::tui::theme::Theme;
 
@@ -29,14 +29,20 @@ fn inner(area: Rect) -> Rect {
 }
 
 pub(super) fn draw(theme: &Theme, scroll: usize, area: Rect, buffer: &mut Buffer) {
+    let inner = inner(area);
+    let lines = lines(theme, usize::from(inner.width));
+    let room = usize::from(inner.height).max(1);
+    let (page, pages) = (scroll.div_ceil(room) + 1, lines.len().div_ceil(room));
+    let keys = match area.width {
+        60.. => "Up, Down, PageUp, PageDown, wheel: scroll  Esc: close",
+        _ => "↑↓ scroll  Esc close",
+    };
     Clear.render(area, buffer);
     Block::bordered()
         .border_style(theme.rule)
         .title(" Help ")
-        .title_bottom(" Esc closes, Up and Down scroll ")
+        .title_bottom(format!(" {page}/{pages}  {keys} "))
         .render(area, buffer);
-    let inner = inner(area);
-    let lines = lines(theme, usize::from(inner.width));
     let shown = lines.iter().skip(scroll).take(usize::from(inner.height));
     for (n, line) in shown.enumerate() {
         put(buffer, row(inner, n), line);
@@ -44,29 +50,46 @@ pub(super) fn draw(theme: &Theme, scroll: usize, area: Rect, buffer: &mut Buffer
 }
 
 fn lines(theme: &Theme, columns: usize) -> Vec<Line<'static>> {
-    let mut lines = vec![Line::styled("Commands", theme.heading)];
+    let mut lines = Vec::new();
+    for group in [
+        Group::Sending,
+        Group::Scrolling,
+        Group::Rewinding,
+        Group::More,
+    ] {
+        keys(theme, group, columns, &mut lines);
+    }
+    heading(theme, "Commands", &mut lines);
     for command in COMMANDS {
         let name = format!("/{} {}", command.name, command.arguments);
         entry(theme, name.trim_end(), command.help, columns, &mut lines);
     }
-    lines.push(Line::default());
-    lines.push(Line::styled("Keys", theme.heading));
-    let is_common = |binding: &&Binding| place(binding.place).is_empty();
-    let common = BINDINGS.iter().filter(is_common);
-    let others = BINDINGS.iter().filter(|binding| !is_common(binding));
-    for binding in common.chain(others) {
-        let help = format!("{}{}", binding.help, place(binding.place));
-        entry(theme, binding.label, &help, columns, &mut lines);
+    for group in [Group::Editing, Group::Sessions] {
+        keys(theme, group, columns, &mut lines);
     }
     lines
 }
 
-/// Where a key is bound, if that is not while a message is written.
-fn place(place: Place) -> &'static str {
-    match place {
-        Place::Sessions | Place::Confirm => " [in the list of sessions]",
-        Place::Failed => " [where the model could not be loaded]",
-        Place::Draft | Place::EmptyDraft | Place::Everywhere => "",
+fn heading(theme: &Theme, title: &'static str, lines: &mut Vec<Line<'static>>) {
+    if !lines.is_empty() {
+        lines.push(Line::default());
+    }
+    lines.push(Line::styled(title, theme.heading));
+}
+
+/// The keys of a group, and what the mouse has to do with it.
+fn keys(theme: &Theme, group: Group, columns: usize, lines: &mut Vec<Line<'static>>) {
+    heading(theme, group.title(), lines);
+    for (_, name, help) in MOUSE.iter().filter(|(of, ..)| *of == group) {
+        entry(theme, name, help, columns, lines);
+    }
+    for binding in BINDINGS.iter().filter(|binding| binding.group() == group) {
+        let place = match binding.place {
+            Place::Failed => " [where the model could not be loaded]",
+            _ => "",
+        };
+        let help = format!("{}{place}", binding.help);
+        entry(theme, binding.label, &help, columns, lines);
     }
 }
 

@@ -54,10 +54,10 @@ pub(crate) fn text(app: &App) -> String {
         if let Some(first) = figures.first {
             lines.push(format!("first token after {}", seconds(first)));
         }
-        lines.push(format!("seed: {}", record.seed));
     }
     lines.push(format!("reasoning: {}", app.setup.reasoning));
-    lines.push(sampling(&app.sampling));
+    lines.push(values(&app.sampling));
+    lines.push(seed(app));
     lines.push(max_tokens(app));
     if let Some((branch, of)) = app.branch {
         lines.push(format!("branch {branch} of {of}"));
@@ -80,17 +80,42 @@ pub(crate) fn model(app: &App) -> String {
 }
 
 pub(crate) fn sampling(sampling: &Sampling) -> String {
+    let seed = sampling
+        .seed
+        .map_or_else(|| "off".to_owned(), |seed| seed.to_string());
+    format!("{}, seed {seed}", values(sampling))
+}
+
+fn values(sampling: &Sampling) -> String {
     format!(
-        "temperature {}, top-k {}, top-p {}, min-p {}, repetition-penalty {}, seed {}",
+        "temperature {}, top-k {}, top-p {}, min-p {}, repetition-penalty {}",
         sampling.temperature,
         sampling.top_k,
         sampling.top_p,
         sampling.min_p,
         sampling.repetition_penalty,
-        sampling
-            .seed
-            .map_or_else(|| "off".to_owned(), |seed| seed.to_string()),
     )
+}
+
+/// What the last turn had, and what the next one will have.
+fn seed(app: &App) -> String {
+    let last = app.last_turn().map(|record| record.seed);
+    match (last, app.sampling.seed) {
+        (Some(last), None) => format!("seed: {last} by chance; `/seed {last}` has it again"),
+        (Some(last), Some(next)) if last != next => {
+            format!("seed: {last} in the last turn, {next} from now on")
+        }
+        (_, Some(seed)) => format!("seed: {seed}"),
+        (None, None) => "seed: off".to_owned(),
+    }
+}
+
+pub(crate) fn mouse(app: &App) -> &'static str {
+    if app.mouse {
+        "mouse on: the wheel scrolls; hold Shift (Option on a Mac) to select text"
+    } else {
+        "mouse off: it is the terminal's and selects text; PageUp and PageDown scroll"
+    }
 }
 
 pub(crate) fn max_tokens(app: &App) -> String {

@@ -6,14 +6,18 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::figures::{bytes, count, rate, seconds};
-use super::{bold, cut};
+use super::{bold, cut, shorten};
 use crate::session::Kind;
-use crate::tui::app::{App, Level, Phase};
+use crate::tui::app::areas::Areas;
+use crate::tui::app::note::Level;
+use crate::tui::app::{App, Phase};
 use crate::tui::keys;
-use crate::tui::text::width;
+use crate::tui::text::{width, wrap};
 
 /// From this width on, the context is named.
 const ROOMY: u16 = 60;
+/// Between what goes on and its details.
+const GAP: &str = "  ";
 const LONGEST_NAME: usize = 32;
 const SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
 
@@ -45,19 +49,79 @@ fn fit(pieces: Vec<(u8, Span<'static>)>, separator: &'static str, room: usize) -
     line
 }
 
-/// What goes on; else the note, else how far the end is.
-pub(super) fn activity(app: &App, columns: u16) -> Line<'static> {
+/// What was just done or could not be, and what goes on: on one line where there is room.
+pub(crate) fn activity(app: &App, columns: u16, rows: u16) -> Vec<Line<'static>> {
     let room = usize::from(columns);
+    let pieces = going_on(app);
+    let Some(note) = &app.note else {
+        return vec![fit(pieces, GAP, room)];
+    };
+    let theme = &app.theme;
+    let (mark, style) = match note.level {
+        Level::Done => ("", theme.notice),
+        Level::Warning => ("! ", theme.warning),
+        Level::Error => ("✗ ", theme.error),
+    };
+    let text = format!("{mark}{}", note.text);
+    let taken: usize = pieces
+        .iter()
+        .map(|(_, span)| width(GAP) + width(&span.content))
+        .sum();
+    if !text.contains('\n') && width(&text) + taken <= room {
+        let mut all = vec![(9, Span::styled(text, style))];
+        all.extend(pieces);
+        return vec![fit(all, GAP, room)];
+    }
+    let most = usize::from(Areas::most_activity(rows)).max(1);
+    let mut lines = notice(&text, style, room, most);
+    if !pieces.is_empty() && lines.len() < most {
+        lines.push(fit(pieces, GAP, room));
+    }
+    lines
+}
+
+/// A notice in lines: as it is, else with its names shortened, else cut.
+fn notice(text: &str, style: Style, room: usize, most: usize) -> Vec<Line<'static>> {
+    let wrapped = |text: &str| -> Vec<Line<'static>> {
+        text.lines()
+            .flat_map(|line| {
+                let line = Line::styled(line.to_owned(), style);
+                wrap(&line, room, &Line::raw("  "))
+            })
+            .collect()
+    };
+    let mut lines = wrapped(text);
+    if lines.len() > most {
+        lines = wrapped(&with_short_names(text, (room / 2).max(8)));
+    }
+    if lines.len() > most {
+        lines.truncate(most);
+        if let Some(last) = lines.last_mut() {
+            *last = Line::styled(cut(&format!("{last} …"), room), style);
+        }
+    }
+    lines
+}
+
+/// What stands between backquotes in at most `room` cells each.
+fn with_short_names(text: &str, room: usize) -> String {
+    let pieces: Vec<&str> = text.split('`').collect();
+    let last = pieces.len() - 1;
+    let pieces = pieces.iter().enumerate().map(|(index, piece)| {
+        if index % 2 == 1 && index < last {
+            shorten(piece, room)
+        } else {
+            (*piece).to_owned()
+        }
+    });
+    pieces.collect::<Vec<_>>().join("`")
+}
+
+/// What goes on, and how far the end is; with weights for [`fit`].
+fn going_on(app: &App) -> Vec<(u8, Span<'static>)> {
     let theme = &app.theme;
     let spinner = SPINNER[app.ticks % SPINNER.len()];
     let mut pieces = Vec::new();
-    if let Some(note) = &app.note {
-        let (mark, style) = match note.level {
-            Level::Done => ("", theme.notice),
-            Level::Warning => ("! ", theme.warning),
-        };
-        pieces.push((9, Span::styled(format!("{mark}{}", note.text), style)));
-    }
     let mut details = Vec::new();
     let going = match &app.phase {
         Phase::Loading { what, done, total } => {
@@ -98,10 +162,8 @@ pub(super) fn activity(app: &App, columns: u16) -> Line<'static> {
     if let Some(speed) = app.turn.as_ref().and_then(|turn| turn.speed) {
         details.push((3, format!("{} tok/s", rate(speed))));
     }
-    let has_note = !pieces.is_empty();
     if let Some(text) = going {
-        let weight = if has_note { 5 } else { 8 };
-        pieces.push((weight, Span::styled(text, theme.accent)));
+        pieces.push((8, Span::styled(text, theme.accent)));
     }
     for (weight, text) in details {
         pieces.push((weight, Span::styled(text, theme.accent)));
@@ -129,7 +191,7 @@ pub(super) fn activity(app: &App, columns: u16) -> Line<'static> {
     if app.selected().is_some() {
         pieces.push((4, Span::styled("which message?", theme.warning)));
     }
-    fit(pieces, "  ", room)
+    pieces
 }
 
 fn progress(done: u64, total: u64) -> String {

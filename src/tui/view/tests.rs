@@ -1,4 +1,5 @@
 mod large;
+mod notes;
 mod scale;
 mod small;
 mod states;

@@ -75,6 +75,37 @@ fn the_draft_goes_to_the_editor_and_comes_back() {
 }
 
 #[test]
+fn keys_that_come_with_a_new_size_are_read_and_the_size_too() {
+    let program = Program::new();
+    let mut terminal = start(&program, &[]);
+    for round in 0..20 {
+        let columns = if round % 2 == 0 { 120 } else { 80 };
+        terminal.resize(columns, 24);
+        terminal.send(&format!("key {round}"));
+        let (row, draft) = ("─".repeat(usize::from(columns)), format!("› key {round}"));
+        terminal.wait_for("keys and size", |screen| {
+            let contents = screen.contents();
+            contents.contains(&draft) && contents.lines().any(|line| line == row)
+        });
+        terminal.send("\x15");
+        terminal.wait_for("empty draft", |screen| !screen.contents().contains(&draft));
+    }
+}
+
+#[test]
+fn a_size_that_changes_while_the_chat_begins_is_noticed() {
+    let program = Program::new();
+    let mut terminal = Terminal::start(program.home.path(), &super::TINY, &[]);
+    // The first picture comes before the terminal is read.
+    terminal.wait_for_text(super::WELCOME);
+    terminal.resize(100, 30);
+    let row = "─".repeat(100);
+    terminal.wait_for("size", |screen| {
+        screen.contents().lines().any(|line| line == row)
+    });
+}
+
+#[test]
 fn an_editor_that_fails_leaves_the_draft() {
     let program = Program::new();
     let line = "VISUAL=false $GPTOSS chat --model tiny";

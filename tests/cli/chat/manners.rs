@@ -115,6 +115,89 @@ fn the_chat_is_suspended_and_comes_back() {
     assert!(!terminal.screen().alternate_screen());
 }
 
+/// Waits until the system has stopped the process.
+#[cfg(target_os = "linux")]
+fn stopped(id: Pid) {
+    let stat = format!("/proc/{id}/stat");
+    let is_stopped = || {
+        let stat = std::fs::read_to_string(&stat).unwrap();
+        stat.rsplit(") ")
+            .next()
+            .is_some_and(|rest| rest.starts_with('T'))
+    };
+    while !is_stopped() {
+        std::thread::yield_now();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stop_from_outside_in_the_middle_of_an_answer_is_survived() {
+    let program = Program::new();
+    program.file("recording.jsonl", endless("Once upon a time"));
+    let mut terminal = watched(&program, "--replay recording.jsonl");
+    say(&mut terminal, "Tell me a story");
+    terminal.wait_for_text("Once upon a time");
+    kill(id(&program), Signal::SIGSTOP).unwrap();
+    stopped(id(&program));
+    // The terminal is another meanwhile.
+    terminal.resize(120, 30);
+    kill(id(&program), Signal::SIGCONT).unwrap();
+    terminal.wait_for("screen of the new size", |screen| {
+        let rows = rows(screen);
+        rows[0] == "› Tell me a story"
+            && rows.iter().any(|row| row.starts_with("Once upon a time"))
+            && rows[28].contains("Esc stop")
+            && rows[29].starts_with("tiny · replay")
+    });
+    let screen = terminal.screen();
+    assert!(screen.alternate_screen() && screen.bracketed_paste());
+    assert_ne!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None);
+    terminal.send(keys::ESCAPE);
+    terminal.wait_for_text("stopped");
+    terminal.send("still here");
+    terminal.wait_for_text("› still here");
+    terminal.send(keys::CTRL_C);
+    terminal.wait_for("empty draft", |screen| {
+        !screen.contents().contains("still here")
+    });
+    terminal.send(keys::CTRL_D);
+    assert_restored(&program, &mut terminal, "0");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_shell_that_had_the_terminal_meanwhile_gives_it_back() {
+    let program = Program::new();
+    program.file("recording.jsonl", endless("Once upon a time"));
+    let line = "set -m; stty -g > before; sh -c 'echo $$ > id; \
+                exec $GPTOSS chat --model tiny --replay recording.jsonl'; \
+                stty sane; printf '\\033[?1049l\\033[?25h\\033[?2004lstopped'; read x; \
+                fg; stty -g > after; echo over";
+    let mut terminal = Terminal::shell(program.home.path(), line);
+    super::ready(&mut terminal);
+    say(&mut terminal, "Tell me a story");
+    terminal.wait_for_text("Once upon a time");
+    kill(id(&program), Signal::SIGSTOP).unwrap();
+    terminal.wait_for("shell", |screen| {
+        !screen.alternate_screen() && screen.contents().contains("stopped")
+    });
+    terminal.send("\r");
+    terminal.wait_for("chat", |screen| {
+        screen.alternate_screen()
+            && screen.bracketed_paste()
+            && rows(screen)[0] == "› Tell me a story"
+            && screen.contents().contains("Once upon a time")
+    });
+    terminal.send(keys::ESCAPE);
+    terminal.wait_for_text("stopped");
+    terminal.send(keys::CTRL_D);
+    terminal.wait_for_text("over");
+    assert_eq!(program.read("before"), program.read("after"));
+    let screen = terminal.screen();
+    assert!(!screen.alternate_screen() && !screen.bracketed_paste() && !screen.hide_cursor());
+}
+
 #[test]
 fn any_size_will_do_and_the_way_back_is_the_same() {
     let program = Program::new();
@@ -156,4 +239,21 @@ fn the_mouse_is_left_alone_where_that_is_wanted() {
         vt100::MouseProtocolMode::None
     );
     assert!(terminal.contents().contains(WELCOME));
+}
+
+#[test]
+fn the_mouse_is_left_and_taken_while_the_chat_runs() {
+    let program = Program::new();
+    let mut terminal = start(&program, &[]);
+    // A button is pressed, as if to select something.
+    terminal.send("\x1b[<0;5;5M\x1b[<0;5;5m");
+    terminal.wait_for_text("hold Shift");
+    say(&mut terminal, "/mouse off");
+    terminal.wait_for("mouse left alone", |screen| {
+        screen.mouse_protocol_mode() == vt100::MouseProtocolMode::None
+    });
+    say(&mut terminal, "/mouse on");
+    terminal.wait_for("mouse taken", |screen| {
+        screen.mouse_protocol_mode() != vt100::MouseProtocolMode::None
+    });
 }

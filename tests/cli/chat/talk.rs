@@ -61,16 +61,21 @@ fn the_built_in_model_answers() {
 }
 
 #[test]
-fn a_model_that_is_not_there_is_said_with_a_way_out_and_another_can_be_chosen() {
+fn a_damaged_model_is_said_with_a_way_out_and_another_can_be_chosen() {
     let program = Program::new();
-    let args = ["chat", "--model", "./nowhere"];
+    let directory = program.home.path().join("damaged");
+    std::fs::create_dir(&directory).unwrap();
+    program.file(
+        "damaged/config.json",
+        include_str!("../../../assets/tiny/config.json"),
+    );
+    program.file("damaged/model.safetensors", "cut off");
+    let args = ["chat", "--model", "./damaged"];
     let mut terminal = Terminal::start(program.home.path(), &args, &[]);
     terminal.wait_for_text("no model");
-    assert!(
-        terminal.contents().contains("nowhere"),
-        "{}",
-        terminal.contents()
-    );
+    let contents = terminal.contents();
+    assert!(contents.contains("damaged/model.safetensors"), "{contents}");
+    assert!(contents.contains("/model NAME"), "{contents}");
     say(&mut terminal, "/model tiny");
     super::ready(&mut terminal);
 }

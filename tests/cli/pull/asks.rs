@@ -3,19 +3,6 @@
 use super::*;
 use crate::pty::Terminal;
 
-/// A hub that gives out the built-in model as the 20b.
-fn fixture() -> Fixture {
-    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/tiny");
-    let files = [
-        "config.json",
-        "generation_config.json",
-        "model.safetensors",
-        "tokenizer.json",
-    ]
-    .map(|name| (name, fs::read(assets.join(name)).unwrap()));
-    Fixture::with(&files)
-}
-
 fn run(fixture: &Fixture) -> Terminal {
     let args = [
         "run",
@@ -37,7 +24,7 @@ fn run(fixture: &Fixture) -> Terminal {
 
 #[test]
 fn a_model_that_is_not_here_is_fetched_after_asking_and_answers() {
-    let fixture = fixture();
+    let fixture = Fixture::tiny();
     let mut terminal = run(&fixture);
     let contents = terminal.contents();
     assert!(
@@ -59,7 +46,7 @@ fn a_model_that_is_not_here_is_fetched_after_asking_and_answers() {
 
 #[test]
 fn nothing_is_fetched_for_a_user_who_says_no() {
-    let fixture = fixture();
+    let fixture = Fixture::tiny();
     let mut terminal = run(&fixture);
     fixture.server.take_log();
     terminal.send("n\r");

@@ -1,26 +1,10 @@
 //! Attention with sinks and window against the reference's outputs, and against the formula.
 
-use std::fs;
-
 use super::*;
 use crate::engine::KvType;
+use crate::engine::testing::Golden;
 
 const D: usize = 64;
-
-fn golden(name: &str) -> Option<Vec<f32>> {
-    let path = format!(
-        "{}/tests/goldens/unit/attention.safetensors",
-        env!("CARGO_MANIFEST_DIR")
-    );
-    let bytes = fs::read(path).unwrap();
-    let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
-    let data = tensors.tensor(name).ok()?.data();
-    Some(
-        data.chunks_exact(4)
-            .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()))
-            .collect(),
-    )
-}
 
 fn kernel_sets() -> impl Iterator<Item = Kernels> {
     ["portable", "avx2", "avx512"]
@@ -64,9 +48,10 @@ fn close(what: &str, found: &[f32], expected: &[f32], tolerance: f32) {
 
 #[test]
 fn lengths_across_the_window_give_what_the_reference_gives() {
+    let golden = Golden::read("attention");
     for kernels in kernel_sets() {
         for tokens in [1, 2, 127, 128, 129, 130, 257] {
-            let part = |name: &str| golden(&format!("T{tokens}.{name}")).unwrap();
+            let part = |name: &str| golden.f32(&format!("T{tokens}.{name}"));
             let (q, k, v, sinks) = (part("q"), part("k"), part("v"), part("sinks"));
             for (name, window) in [("full", None), ("window", Some(128))] {
                 let out = attention(&kernels, KvType::F32, (&q, &k, &v, &sinks), 2, window);
@@ -86,9 +71,10 @@ fn lengths_across_the_window_give_what_the_reference_gives() {
 
 #[test]
 fn sinks_far_above_and_below_the_logits_are_no_special_case() {
+    let golden = Golden::read("attention");
     for kernels in kernel_sets() {
         for name in ["sink_high", "sink_low"] {
-            let part = |part: &str| golden(&format!("{name}.{part}")).unwrap();
+            let part = |part: &str| golden.f32(&format!("{name}.{part}"));
             let (q, k, v, sinks) = (part("q"), part("k"), part("v"), part("sinks"));
             let out = attention(&kernels, KvType::F32, (&q, &k, &v, &sinks), 1, Some(128));
             close(name, &out, &part("window"), 2e-6);
@@ -114,7 +100,8 @@ fn one_key_shares_with_the_sink_as_the_logistic_function_says() {
 
 #[test]
 fn one_query_at_a_time_gives_the_bits_of_the_batch() {
-    let part = |name: &str| golden(&format!("T257.{name}")).unwrap();
+    let golden = Golden::read("attention");
+    let part = |name: &str| golden.f32(&format!("T257.{name}"));
     let (q, k, v, sinks) = (part("q"), part("k"), part("v"), part("sinks"));
     for kernels in kernel_sets() {
         for window in [None, Some(128)] {

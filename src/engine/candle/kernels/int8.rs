@@ -8,10 +8,10 @@
     reason = "the indices address several arrays"
 )]
 
+use super::Rows;
 use super::lanes::{BLOCK, LANES, Lanes};
 use super::rounded::{Q8Quad, Quad};
 use super::words::{V, Words};
-use super::Rows;
 
 /// Tokens from which on a strip is worth its decoding.
 pub const STRIP_TOKENS: usize = 4;
@@ -40,11 +40,18 @@ pub fn dots<X: Words, const R: usize, const T: usize, const P: usize>(
     match rows {
         Rows::Mxfp4 { blocks, scales } => {
             let row = scales.len() / count;
-            let matrix = Mxfp4 { blocks: blocks.as_chunks().0, scales, row };
+            let matrix = Mxfp4 {
+                blocks: blocks.as_chunks().0,
+                scales,
+                row,
+            };
             all::<_, _, R, T, P>(w, matrix, count, x, strip, out);
         }
         Rows::Q8(quads) => {
-            let matrix = Q8 { quads, row: quads.len() / count };
+            let matrix = Q8 {
+                quads,
+                row: quads.len() / count,
+            };
             all::<_, _, R, T, P>(w, matrix, count, x, strip, out);
         }
         Rows::Bf16(_) | Rows::F32(_) => unreachable!("the caller has packed rows"),
@@ -250,7 +257,12 @@ fn plane<X: Words, M: Packed>(
 ) -> X::W {
     for half in 0..2 {
         for i in 0..4 {
-            sum = M::dot(w, sum, words[4 * half + i], w.splat_word(x[half][4 * b + i]));
+            sum = M::dot(
+                w,
+                sum,
+                words[4 * half + i],
+                w.splat_word(x[half][4 * b + i]),
+            );
         }
     }
     sum
@@ -288,7 +300,10 @@ impl<'a> Mxfp4<'a> {
     #[inline(always)]
     fn blocks(self, r: usize) -> (&'a [[u8; BLOCK / 2]], &'a [u8]) {
         let at = r * self.row;
-        (&self.blocks[at..][..self.row], &self.scales[at..][..self.row])
+        (
+            &self.blocks[at..][..self.row],
+            &self.scales[at..][..self.row],
+        )
     }
 }
 
@@ -402,7 +417,8 @@ impl<'a> Packed for Q8<'a> {
         strip.clear();
         for q in 0..self.row {
             for b in 0..4 {
-                let evens = w.transpose(std::array::from_fn(|i| &rows[i][q].evens.as_chunks().0[b]));
+                let evens =
+                    w.transpose(std::array::from_fn(|i| &rows[i][q].evens.as_chunks().0[b]));
                 let odds = w.transpose(std::array::from_fn(|i| &rows[i][q].odds.as_chunks().0[b]));
                 let mut block = EMPTY;
                 for i in 0..4 {

@@ -3,10 +3,10 @@
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, pairs, vnni};
 
+use super::Rows;
 use super::int8::StripBlock;
 use super::lanes::{BLOCK, LANES};
 use super::rounded::{Grid, QUAD, Quad};
-use super::Rows;
 
 /// Room for decoded rows, used again and again.
 #[derive(Default)]

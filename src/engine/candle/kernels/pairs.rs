@@ -6,16 +6,16 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
-    __m512, __m512bh, __m512i, _mm512_dpbf16_ps, _mm512_or_si512, _mm512_castps_si512,
-    _mm512_loadu_ps, _mm512_mul_ps, _mm512_permutexvar_ps, _mm512_set1_epi32, _mm512_setzero_ps,
+    __m512, __m512bh, __m512i, _mm512_castps_si512, _mm512_dpbf16_ps, _mm512_loadu_ps,
+    _mm512_mul_ps, _mm512_or_si512, _mm512_permutexvar_ps, _mm512_set1_epi32, _mm512_setzero_ps,
     _mm512_srli_epi32, _mm512_storeu_ps,
 };
 
+use super::Rows;
 use super::lanes::{BLOCK, E2M1, E8M0, LANES};
 use super::rounded::round;
 use super::vnni::Vnni;
 use super::words::Words;
-use super::Rows;
 
 /// Sixteen rows, two columns to a word.
 pub type Strip = Vec<[i32; LANES]>;
@@ -118,7 +118,8 @@ fn bf16_strip(b: Avx512Bf16, bytes: &[u8], row: usize, r: usize, strip: &mut Str
             last[..tail.len()].copy_from_slice(tail);
         }
         for block in 0..4 {
-            let words = b.0.transpose(std::array::from_fn(|i| &last[i].as_chunks().0[block]));
+            let words =
+                b.0.transpose(std::array::from_fn(|i| &last[i].as_chunks().0[block]));
             push(b, words, strip);
         }
     }
@@ -136,7 +137,13 @@ fn push(b: Avx512Bf16, words: [__m512i; 4], strip: &mut Strip) {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,avx512bf16")]
-fn mxfp4_strip(b: Avx512Bf16, blocks: &[[u8; BLOCK / 2]], scales: &[u8], row: usize, strip: &mut Strip) {
+fn mxfp4_strip(
+    b: Avx512Bf16,
+    blocks: &[[u8; BLOCK / 2]],
+    scales: &[u8],
+    row: usize,
+    strip: &mut Strip,
+) {
     // SAFETY: the load is the table.
     let table = unsafe { _mm512_loadu_ps(E2M1.as_ptr()) };
     strip.clear();
@@ -147,14 +154,31 @@ fn mxfp4_strip(b: Avx512Bf16, blocks: &[[u8; BLOCK / 2]], scales: &[u8], row: us
         }
         // SAFETY: the load is `scale`.
         let scale = unsafe { _mm512_loadu_ps(scale.as_ptr()) };
-        for word in b.0.transpose(std::array::from_fn(|i| &blocks[i * row + block])) {
+        for word in
+            b.0.transpose(std::array::from_fn(|i| &blocks[i * row + block]))
+        {
             push(
                 b,
                 [
                     pair(table, scale, word, _mm512_srli_epi32::<4>(word)),
-                    pair(table, scale, _mm512_srli_epi32::<8>(word), _mm512_srli_epi32::<12>(word)),
-                    pair(table, scale, _mm512_srli_epi32::<16>(word), _mm512_srli_epi32::<20>(word)),
-                    pair(table, scale, _mm512_srli_epi32::<24>(word), _mm512_srli_epi32::<28>(word)),
+                    pair(
+                        table,
+                        scale,
+                        _mm512_srli_epi32::<8>(word),
+                        _mm512_srli_epi32::<12>(word),
+                    ),
+                    pair(
+                        table,
+                        scale,
+                        _mm512_srli_epi32::<16>(word),
+                        _mm512_srli_epi32::<20>(word),
+                    ),
+                    pair(
+                        table,
+                        scale,
+                        _mm512_srli_epi32::<24>(word),
+                        _mm512_srli_epi32::<28>(word),
+                    ),
                 ],
                 strip,
             );

@@ -106,7 +106,11 @@ fn quantize_block<const P: usize>(x: &[f32; BLOCK], grid: Grid, b: usize, quad: 
     let largest = largest(x);
     let scale = largest / steps;
     // A block of subnormals rounds to zero; one with a NaN or an infinity has a scale that says so.
-    let inverse = if scale >= f32::MIN_POSITIVE { 1.0 / scale } else { 0.0 };
+    let inverse = if scale >= f32::MIN_POSITIVE {
+        1.0 / scale
+    } else {
+        0.0
+    };
     let inverse = if inverse.is_finite() { inverse } else { 0.0 };
     let mut sum = 0;
     for half in 0..2 {
@@ -195,7 +199,11 @@ pub fn round(x: &[f32], words: &mut [u32]) {
 fn bf16_bits(x: f32) -> u32 {
     let bits = x.to_bits();
     let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1));
-    if x.is_nan() { bits | 0x0040_0000 } else { rounded }
+    if x.is_nan() {
+        bits | 0x0040_0000
+    } else {
+        rounded
+    }
 }
 
 /// 128 weights in 8 bits, in the order of [`Quad`], with a scale for each block of 32.
@@ -238,7 +246,11 @@ impl Q8Quad {
                 }
                 let largest = largest(&w);
                 let scale = round_up(largest / 127.0);
-                let inverse = if scale.to_f32() >= f32::MIN_POSITIVE { 1.0 / scale.to_f32() } else { 0.0 };
+                let inverse = if scale.to_f32() >= f32::MIN_POSITIVE {
+                    1.0 / scale.to_f32()
+                } else {
+                    0.0
+                };
                 let inverse = if inverse.is_finite() { inverse } else { 0.0 };
                 quad.scales[2 * b..2 * b + 2].copy_from_slice(&scale.to_le_bytes());
                 for i in 0..LANES {

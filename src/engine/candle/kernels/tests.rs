@@ -1,10 +1,8 @@
-use std::path::Path;
-
 use proptest::prelude::*;
-use safetensors::SafeTensors;
 
 use super::lanes::E2M1;
 use super::*;
+use crate::engine::testing::Golden;
 
 mod rounded;
 
@@ -58,20 +56,6 @@ pub fn decode(blocks: &[u8], scales: &[u8]) -> Vec<f32> {
                 as f32
         })
         .collect()
-}
-
-pub fn golden(name: &str) -> Vec<u8> {
-    std::fs::read(
-        Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/goldens/unit")
-            .join(name),
-    )
-    .unwrap()
-}
-
-pub fn floats(tensors: &SafeTensors<'_>, name: &str) -> Vec<f32> {
-    let data = tensors.tensor(name).unwrap().data().as_chunks().0;
-    data.iter().map(|b| f32::from_le_bytes(*b)).collect()
 }
 
 pub fn bits(values: &[f32]) -> Vec<u32> {
@@ -249,14 +233,12 @@ proptest! {
 
 #[test]
 fn decodes_the_golden_mxfp4_values_exactly() {
-    let file = golden("mxfp4.safetensors");
-    let tensors = SafeTensors::deserialize(&file).unwrap();
-    let bytes = |name: &str| tensors.tensor(name).unwrap().data();
+    let golden = Golden::read("mxfp4");
     for (set, cols) in [("", 256), ("quant_", 64), ("extreme_", 32)] {
-        let expected = floats(&tensors, &format!("{set}values"));
+        let expected = golden.f32(&format!("{set}values"));
         let rows = Rows::Mxfp4 {
-            blocks: bytes(&format!("{set}blocks")),
-            scales: bytes(&format!("{set}scales")),
+            blocks: golden.bytes(&format!("{set}blocks")),
+            scales: golden.bytes(&format!("{set}scales")),
         };
         for k in sets() {
             let mut values = vec![f32::NAN; expected.len()];
@@ -301,8 +283,7 @@ fn unpacks_rows_that_end_inside_a_block() {
 
 #[test]
 fn attention_with_sinks_and_window_equals_the_golden() {
-    let file = golden("attention.safetensors");
-    let tensors = SafeTensors::deserialize(&file).unwrap();
+    let golden = Golden::read("attention");
     let d = 64;
     for (name, kind, window) in [
         ("T129", "full", usize::MAX),
@@ -314,7 +295,7 @@ fn attention_with_sinks_and_window_equals_the_golden() {
         ("sink_low", "window", 128),
     ] {
         let [q, k, v, sinks, expected] =
-            ["q", "k", "v", "sinks", kind].map(|part| floats(&tensors, &format!("{name}.{part}")));
+            ["q", "k", "v", "sinks", kind].map(|part| golden.f32(&format!("{name}.{part}")));
         let heads = sinks.len();
         let tokens = q.len() / (heads * d);
         let kv_heads = k.len() / (tokens * d);

@@ -2,21 +2,21 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
-    __m512, __m512i, _mm_cvtsi32_si128, _mm_loadl_epi64, _mm_loadu_si128, _mm512_add_epi32,
-    _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_broadcastd_epi32, _mm512_broadcastq_epi64,
-    _mm512_castsi128_si512, _mm512_castsi512_ps, _mm512_cvtepi32_ps, _mm512_dpbusd_epi32,
-    _mm512_inserti32x4, _mm512_loadu_si512, _mm512_mul_ps, _mm512_set1_epi8,
-    _mm512_set1_epi32, _mm512_shuffle_epi8, _mm512_slli_epi32, _mm512_srli_epi32,
-    _mm512_srli_epi16, _mm512_storeu_si512, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64,
-    _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512, _mm_setr_epi8,
+    __m512, __m512i, _mm_cvtsi32_si128, _mm_loadl_epi64, _mm_loadu_si128, _mm_setr_epi8,
+    _mm512_add_epi32, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_broadcastd_epi32,
+    _mm512_broadcastq_epi64, _mm512_castsi128_si512, _mm512_castsi512_ps, _mm512_cvtepi32_ps,
+    _mm512_dpbusd_epi32, _mm512_inserti32x4, _mm512_loadu_si512, _mm512_mul_ps, _mm512_set1_epi8,
+    _mm512_set1_epi32, _mm512_shuffle_epi8, _mm512_slli_epi32, _mm512_srli_epi16,
+    _mm512_srli_epi32, _mm512_storeu_si512, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64,
+    _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
+use super::Rows;
 use super::avx512::Avx512;
 use super::int8::{self, Strip};
 use super::lanes::LANES;
 use super::rounded::{Grid, Quad, quantize};
 use super::words::{TOP_BYTES, TOP_PAIRS, Words};
-use super::Rows;
 
 /// Proof that the CPU has AVX-512 F, BW, VL and VNNI.
 #[derive(Clone, Copy)]
@@ -157,7 +157,10 @@ impl Words for Vnni {
         // SAFETY: `self` proves the features; the load is `values`.
         unsafe {
             let four = _mm512_broadcastq_epi64(_mm_loadl_epi64(values.as_ptr().cast()));
-            _mm512_castsi512_ps(_mm512_shuffle_epi8(four, _mm512_loadu_si512(TOP_PAIRS.as_ptr().cast())))
+            _mm512_castsi512_ps(_mm512_shuffle_epi8(
+                four,
+                _mm512_loadu_si512(TOP_PAIRS.as_ptr().cast()),
+            ))
         }
     }
     #[inline(always)]

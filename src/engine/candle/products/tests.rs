@@ -1,9 +1,9 @@
 use proptest::prelude::*;
-use safetensors::SafeTensors;
 
-use super::super::kernels::tests::{Random, bf16_bytes, bits, decode, floats, golden, sets};
 use super::super::elementwise::{rms_norm, rotate};
+use super::super::kernels::tests::{Random, bf16_bytes, bits, decode, sets};
 use super::*;
+use crate::engine::testing::Golden;
 
 const fn exact(kernels: Kernels) -> Arithmetic {
     Arithmetic {
@@ -33,9 +33,8 @@ fn in_pool<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
 
 #[test]
 fn rms_norm_equals_the_golden() {
-    let file = golden("elementwise.safetensors");
-    let tensors = SafeTensors::deserialize(&file).unwrap();
-    let [x, gain, expected] = ["rms_in", "rms_scale", "rms_out"].map(|name| floats(&tensors, name));
+    let golden = Golden::read("elementwise");
+    let [x, gain, expected] = ["rms_in", "rms_scale", "rms_out"].map(|name| golden.f32(name));
     let mut y = vec![f32::NAN; x.len()];
     rms_norm(&x, &gain, 1e-5, &mut y);
     close(&y, &expected, 1e-6, "rms_out");
@@ -43,9 +42,8 @@ fn rms_norm_equals_the_golden() {
 
 #[test]
 fn swiglu_equals_the_golden() {
-    let file = golden("elementwise.safetensors");
-    let tensors = SafeTensors::deserialize(&file).unwrap();
-    let [x, expected] = ["swiglu_in", "swiglu_out"].map(|name| floats(&tensors, name));
+    let golden = Golden::read("elementwise");
+    let [x, expected] = ["swiglu_in", "swiglu_out"].map(|name| golden.f32(name));
     let mut y = vec![f32::NAN; expected.len()];
     swiglu(&x, 7.0, &mut y);
     close(&y, &expected, 1e-6, "swiglu_out");
@@ -62,10 +60,9 @@ fn swiglu_does_not_hide_what_is_not_a_number() {
 
 #[test]
 fn rotation_equals_the_golden() {
-    let file = golden("rope.safetensors");
-    let tensors = SafeTensors::deserialize(&file).unwrap();
+    let golden = Golden::read("rope");
     let [mut x, cos, sin, expected] =
-        ["rot_in", "cos", "sin", "rot_out"].map(|name| floats(&tensors, name));
+        ["rot_in", "cos", "sin", "rot_out"].map(|name| golden.f32(name));
     rotate(&mut x, 4, 64, &cos, &sin);
     close(&x, &expected, 1e-6, "rot_out");
 }
@@ -86,23 +83,18 @@ const EXPERTS: usize = 16;
 
 impl Mlp {
     fn new(name: &str) -> Self {
-        let file = golden(name);
-        let tensors = SafeTensors::deserialize(&file).unwrap();
-        let bytes = |name: &str| tensors.tensor(name).unwrap().data().to_vec();
+        let golden = Golden::read(name);
         let weight = |name: &str| {
-            ["weight.blocks", "weight.scales", "bias"].map(|part| bytes(&format!("{name}_{part}")))
+            ["weight.blocks", "weight.scales", "bias"]
+                .map(|part| golden.bytes(&format!("{name}_{part}")).to_vec())
         };
-        let (after_attention, y) = (floats(&tensors, "after_attention"), floats(&tensors, "y"));
-        let ids = bytes("router_indices")
-            .as_chunks()
-            .0
-            .iter()
-            .map(|b| i64::from_le_bytes(*b) as u32)
-            .collect();
+        let (after_attention, y) = (golden.f32("after_attention"), golden.f32("y"));
+        let ids = golden.i64("router_indices");
+        let ids = ids.into_iter().map(|id| id as u32).collect();
         Self {
-            x: floats(&tensors, "mlp_normed"),
+            x: golden.f32("mlp_normed"),
             ids,
-            weights: floats(&tensors, "router_weights"),
+            weights: golden.f32("router_weights"),
             expected: y.iter().zip(after_attention).map(|(y, x)| y - x).collect(),
             gate_up: weight("mlp.mlp1"),
             down: weight("mlp.mlp2"),
@@ -167,7 +159,7 @@ fn widened([blocks, scales, _]: &[Vec<u8>; 3], rows: usize, cols: usize) -> Vec<
 
 #[test]
 fn the_experts_equal_the_golden_layers() {
-    for name in ["layer_full.safetensors", "layer_sliding.safetensors"] {
+    for name in ["layer_full", "layer_sliding"] {
         let mlp = Mlp::new(name);
         for k in sets() {
             let y = mlp.run(exact(k), 0..150, &mlp.views());
@@ -178,7 +170,7 @@ fn the_experts_equal_the_golden_layers() {
 
 #[test]
 fn experts_in_bf16_equal_the_golden_layer() {
-    let mlp = Mlp::new("layer_full.safetensors");
+    let mlp = Mlp::new("layer_full");
     let weights = [
         widened(&mlp.gate_up, 2 * INTERMEDIATE, HIDDEN),
         widened(&mlp.down, HIDDEN, INTERMEDIATE),
@@ -199,7 +191,7 @@ fn experts_in_bf16_equal_the_golden_layer() {
 
 #[test]
 fn a_token_gets_the_same_bits_alone_in_a_batch_and_on_any_number_of_threads() {
-    let mlp = Mlp::new("layer_full.safetensors");
+    let mlp = Mlp::new("layer_full");
     for k in sets() {
         let together = in_pool(3, || mlp.run(exact(k), 0..150, &mlp.views()));
         let alone: Vec<f32> = in_pool(1, || {

@@ -174,10 +174,11 @@ fn stats_tell_the_figures_of_the_last_turn() {
         "model: tiny on cpu, loaded in 1.5 s; context: 15 of 1,000 tokens",
         "prompt: 10 tokens, 4 reused, the others read in 0.50 s at 12.0 tok/s",
         "answer: 5 tokens in 2.0 s at 2.0 tok/s",
-        "seed: 7",
+        "seed: 7 by chance; `/seed 7` has it again",
     ] {
         assert!(lines.contains(line), "{lines}");
     }
+    assert_eq!(lines.matches("seed").count(), 2, "{lines}");
 }
 
 #[test]
@@ -188,7 +189,7 @@ fn another_model_is_loaded_without_leaving() {
     let effects = chat.take();
     assert!(
         effects.iter().any(|effect| matches!(effect,
-            Effect::Send(Command::Load { model }) if model == "openai/gpt-oss-120b")),
+            Effect::Send(Command::Load { model, .. }) if model == "openai/gpt-oss-120b")),
         "{effects:?}"
     );
     assert_eq!(chat.said(), ["hi", "hello"]);

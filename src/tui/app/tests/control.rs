@@ -3,7 +3,7 @@ use crossterm::event::KeyCode;
 use super::support::{Chat, stats};
 use crate::session::{Finish, Message};
 use crate::tui::app::{Mode, Phase};
-use crate::tui::event::Effect;
+use crate::tui::event::{Effect, WorkerEvent};
 
 fn cancels(chat: &mut Chat) -> usize {
     let effects = chat.take();
@@ -24,6 +24,44 @@ fn esc_while_streaming_asks_the_worker_to_stop() {
         .finish(vec![message], Finish::Cancelled, stats(1, 0, 1));
     assert_eq!(chat.lines(), ["› hi", "par", "· stopped"]);
     assert_eq!(chat.said(), ["hi", "par"]);
+}
+
+#[test]
+fn esc_while_loading_asks_the_worker_to_stop_and_another_model_can_be_loaded() {
+    let mut chat = Chat::loading();
+    chat.take();
+    let fetching = || WorkerEvent::Loading {
+        what: "fetching model.safetensors".to_owned(),
+        done: 1,
+        total: 2,
+    };
+    chat.worker(fetching()).press(KeyCode::Esc);
+    assert_eq!(chat.app.phase, Phase::Stopping);
+    assert_eq!(cancels(&mut chat), 1);
+    // What was on its way does not change that.
+    chat.worker(fetching()).press(KeyCode::Esc);
+    assert_eq!(chat.app.phase, Phase::Stopping);
+    assert_eq!(cancels(&mut chat), 0);
+    chat.worker(WorkerEvent::LoadFailed {
+        message: "the download was stopped".to_owned(),
+        hint: None,
+    });
+    assert!(matches!(chat.app.phase, Phase::Failed { .. }));
+    chat.say("/model tiny");
+    assert!(matches!(chat.app.phase, Phase::Loading { .. }));
+    chat.model_is_ready();
+    assert_eq!(chat.app.phase, Phase::Idle);
+}
+
+#[test]
+fn ctrl_c_while_loading_stops_and_again_quits() {
+    let mut chat = Chat::loading();
+    chat.take();
+    chat.ctrl('c');
+    assert_eq!(chat.app.phase, Phase::Stopping);
+    assert_eq!(cancels(&mut chat), 1);
+    chat.ctrl('c');
+    assert_eq!(chat.quits(), Some(130));
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn a_failing_editor_leaves_the_draft() {
     chat.write("old")
         .send(Msg::Edited(Err("no $EDITOR".to_owned())));
     assert_eq!(chat.draft(), "old");
-    assert_eq!(chat.lines(), ["✗ no $EDITOR"]);
+    assert_eq!(chat.note(), "no $EDITOR");
 }
 
 #[test]

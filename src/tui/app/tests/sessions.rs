@@ -2,8 +2,9 @@ use crossterm::event::KeyCode;
 
 use super::support::{Chat, summary};
 use crate::session::{Reasoning, Setup};
-use crate::store::{Entry, Tree};
+use crate::store::{Entry, Hit, Tree};
 use crate::tui::app::Mode;
+use crate::tui::app::picker::{Picker, Question};
 use crate::tui::event::{Effect, Msg, Opened};
 
 fn listing() -> Chat {
@@ -18,11 +19,27 @@ fn listing() -> Chat {
     chat
 }
 
+fn picker(chat: &Chat) -> &Picker {
+    match &chat.app.mode {
+        Mode::Sessions(picker) => picker,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What the list shows: ids, and what is said where the search was found.
+fn found(chat: &Chat) -> Vec<(String, Option<String>)> {
+    let found = picker(chat).found().into_iter();
+    found
+        .map(|found| (found.summary.id.clone(), found.excerpt.map(str::to_owned)))
+        .collect()
+}
+
 fn opened() -> Opened {
     let mut tree = Tree::default();
     tree.push(Entry::User("old".to_owned()));
     Opened {
         title: Some("Talk".to_owned()),
+        begun: Some("2025-06-28".to_owned()),
         tree,
         setup: Setup {
             reasoning: Reasoning::Low,
@@ -36,7 +53,12 @@ fn opened() -> Opened {
 fn a_session_is_found_by_typing_and_opened_with_enter() {
     let mut chat = listing();
     chat.write("rus").press(KeyCode::Enter);
-    assert!(matches!(&chat.take()[..], [Effect::OpenSession(id)] if id == "b"));
+    let asked = chat.take();
+    assert!(
+        matches!(&asked[..], [.., Effect::Search(search), Effect::OpenSession(id)]
+            if search == "rus" && id == "b"),
+        "{asked:?}"
+    );
     chat.send(Msg::Opened(Box::new(Ok(opened()))));
     assert!(matches!(chat.app.mode, Mode::Draft));
     assert_eq!(chat.said(), ["old"]);
@@ -62,7 +84,8 @@ fn a_session_that_cannot_be_read_says_why() {
         .press(KeyCode::Down);
     chat.press(KeyCode::Enter);
     assert!(chat.take().is_empty());
-    assert_eq!(chat.note(), "line 3 is damaged");
+    assert_eq!(picker(&chat).problem.as_deref(), Some("line 3 is damaged"));
+    assert_eq!(chat.lines(), [""; 0]);
 }
 
 #[test]
@@ -80,13 +103,106 @@ fn a_session_is_deleted_only_after_a_yes() {
 #[test]
 fn a_session_is_renamed_in_the_list() {
     let mut chat = listing();
-    chat.press(KeyCode::F(2)).ctrl('u').say("Pets");
+    chat.press(KeyCode::F(2)).say("Pets");
     let effects = chat.take();
     assert!(
         matches!(&effects[..], [Effect::RenameSession { id: Some(id), title }]
             if id == "a" && title == "Pets"),
         "{effects:?}"
     );
+}
+
+/// The title after these keys.
+fn edited(keys: &[KeyCode], text: &str) -> String {
+    let mut chat = listing();
+    chat.press(KeyCode::F(2));
+    for key in keys {
+        chat.press(*key);
+    }
+    chat.write(text);
+    match &picker(&chat).question {
+        Some(Question::Rename { title, .. }) => title.text().to_owned(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_old_title_is_selected_and_edited_after_a_motion() {
+    assert_eq!(edited(&[], ""), "Cats and dogs");
+    assert_eq!(edited(&[], "Pets"), "Pets");
+    assert_eq!(edited(&[KeyCode::Backspace], ""), "");
+    assert_eq!(edited(&[KeyCode::End], "!"), "Cats and dogs!");
+    assert_eq!(edited(&[KeyCode::Right], "!"), "Cats and dogs!");
+    assert_eq!(edited(&[KeyCode::Home], "My "), "My Cats and dogs");
+    assert_eq!(
+        edited(&[KeyCode::Left, KeyCode::Delete], "B"),
+        "Bats and dogs"
+    );
+    // A title that stays is not written again.
+    let mut chat = listing();
+    chat.press(KeyCode::F(2)).press(KeyCode::Enter);
+    assert!(chat.take().is_empty());
+}
+
+#[test]
+fn messages_are_searched_too_and_the_choice_stays() {
+    let mut chat = listing();
+    chat.write("RUS");
+    let searches: Vec<_> = chat.take();
+    assert!(
+        matches!(&searches[..], [Effect::Search(a), Effect::Search(b), Effect::Search(c)]
+            if a == "R" && b == "RU" && c == "RUS"),
+        "{searches:?}"
+    );
+    let named = ("b".to_owned(), None);
+    assert_eq!(found(&chat), std::slice::from_ref(&named));
+    let hit = |id: &str, excerpt: Option<&str>| Hit {
+        id: id.to_owned(),
+        excerpt: excerpt.map(str::to_owned),
+    };
+    let answer = |search: &str, hits| Msg::Hits {
+        search: search.to_owned(),
+        result: Ok(hits),
+    };
+    // Of an earlier letter.
+    chat.send(answer("RU", vec![hit("c", Some("truck"))]));
+    assert_eq!(found(&chat), std::slice::from_ref(&named));
+    let hits = vec![hit("a", Some("my Rusty cat")), hit("b", None)];
+    chat.send(answer("RUS", hits));
+    let said = ("a".to_owned(), Some("my Rusty cat".to_owned()));
+    assert_eq!(found(&chat), [said, named]);
+    assert_eq!(picker(&chat).chosen().unwrap().id, "b");
+}
+
+#[test]
+fn a_search_in_vain_says_what_was_searched() {
+    let mut chat = listing();
+    chat.write("zebra");
+    assert_eq!(picker(&chat).emptiness(), "searching the messages");
+    let search = "zebra".to_owned();
+    let result = Ok(Vec::new());
+    chat.send(Msg::Hits { search, result });
+    assert_eq!(
+        picker(&chat).emptiness(),
+        "no title and no message has `zebra` (3 sessions searched, thinking left out)"
+    );
+}
+
+#[test]
+fn what_is_refused_is_said_in_the_list_until_the_next_key() {
+    for refusal in [
+        Msg::Refused("it is open\nelsewhere".to_owned()),
+        Msg::Opened(Box::new(Err("it is open elsewhere".to_owned()))),
+        Msg::Sessions(Err("it is open elsewhere".to_owned())),
+    ] {
+        let mut chat = listing();
+        chat.send(refusal);
+        let problem = picker(&chat).problem.as_deref();
+        assert_eq!(problem, Some("it is open elsewhere"));
+        assert_eq!(chat.lines(), [""; 0]);
+        chat.press(KeyCode::Down);
+        assert_eq!(picker(&chat).problem, None);
+    }
 }
 
 #[test]
@@ -108,10 +224,7 @@ fn a_session_that_does_not_open_leaves_the_conversation() {
         "it is of a newer version".to_owned()
     ))));
     assert_eq!(chat.said(), ["hi", "hello"]);
-    assert!(
-        chat.lines()
-            .contains(&"✗ it is of a newer version".to_owned())
-    );
+    assert_eq!(chat.note(), "it is of a newer version");
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub(crate) fn model(context: usize) -> ModelInfo {
         name: "tiny".to_owned(),
         device: "cpu".to_owned(),
         context,
+        most: 131_072,
         load_time: Duration::from_millis(1500),
     }
 }
@@ -43,6 +44,7 @@ pub(crate) fn summary(id: &str, title: &str, problem: Option<&str>) -> Summary {
         id: id.to_owned(),
         title: title.to_owned(),
         modified: SystemTime::UNIX_EPOCH,
+        age: "3 h ago".to_owned(),
         messages: 3,
         problem: problem.map(str::to_owned),
     }
@@ -227,28 +229,36 @@ impl Chat {
         let parent = |id: Option<NodeId>| id.map_or("-".to_owned(), name);
         self.take()
             .into_iter()
-            .filter_map(|effect| match effect {
-                Effect::Save(record) => Some(match record {
-                    Record::Node {
-                        id,
-                        parent: after,
-                        entry,
-                    } => {
-                        let what = match entry {
-                            Entry::User(text) => format!("user {text}"),
-                            Entry::Turn(record) => format!("turn {}", record.messages.len()),
-                        };
-                        format!("{} after {}: {what}", name(id), parent(after))
-                    }
-                    Record::Head(head) => format!("head {}", parent(head)),
-                    Record::Title(title) => format!("title {title}"),
-                    Record::Setup {
-                        instructions,
-                        reasoning,
-                        model,
-                    } => format!("setup {instructions:?} {reasoning} {model}"),
-                }),
-                _ => None,
+            .flat_map(|effect| match effect {
+                Effect::Save(record) => vec![record],
+                Effect::SaveAll(records) => records,
+                _ => Vec::new(),
+            })
+            .map(|record| match record {
+                Record::Node {
+                    id,
+                    parent: after,
+                    entry,
+                } => {
+                    let what = match entry {
+                        Entry::User(text) => format!("user {text}"),
+                        Entry::Turn(record) => format!("turn {}", record.messages.len()),
+                    };
+                    format!("{} after {}: {what}", name(id), parent(after))
+                }
+                Record::Head(head) => format!("head {}", parent(head)),
+                Record::Title(title) => format!("title {title}"),
+                Record::Setup {
+                    instructions,
+                    reasoning,
+                    model,
+                } => format!("setup {instructions:?} {reasoning} {model}"),
+                Record::Partial(partial) => {
+                    let begins = partial.begins.and_then(|message| message.channel);
+                    let channel = begins.unwrap_or_else(|| "more".to_owned());
+                    let (id, after) = (name(partial.id), parent(partial.parent));
+                    format!("{id} after {after}: {channel} {:?}", partial.text)
+                }
             })
             .collect()
     }

@@ -37,7 +37,7 @@ fn while_it_answers() {
     assert_snapshot!(resize(&mut answering(), 120, 40), @r#"
     › How do I sum numbers?
 
-    thought for 3.2 s, 2 tokens  (Ctrl-T)
+    thought for 3.2 s, 8 words  (Ctrl-T)
 
     The sum is 4
     ~ 30
@@ -55,44 +55,44 @@ fn the_help() {
     chat.press(KeyCode::F(1));
     assert_snapshot!(resize(&mut chat, 120, 40), @r#"
     ┌ Help ────────────────────────────────────────────────────────────────────────────────────────────────────────────────┐
-    │ Commands                                                                                                             │
-    │ /help                       keys and commands                                                                        │
-    │ /regen                      answer the last message again, on a new branch                                           │
-    │ /edit [N]                   change an earlier message of yours and go on from there                                  │
-    │ /undo                       take the last exchange back                                                              │
-    │ /branch [N|next|prev|back]  go to another branch, or back to where you were                                          │
-    │ /new                        start a new conversation; this one stays saved                                           │
-    │ /clear                      forget what was said but keep the session; `/branch back` returns                        │
-    │ /system [TEXT|off]          show or set the system prompt                                                            │
-    │ /reasoning [low|medium|high]                                                                                         │
-    │                             how long to think                                                                        │
-    │ /temperature [X]            0 always takes the likeliest token; the default is 1                                     │
-    │ /top-k [N]                  keep the N likeliest tokens; 0 keeps all                                                 │
-    │ /top-p [X]                  keep the likeliest tokens up to this probability; 1 keeps all                            │
-    │ /min-p [X]                  keep tokens of at least this share of the likeliest; 0 keeps all                         │
-    │ /repetition-penalty [X]     make tokens that occurred less likely; 1 is off                                          │
-    │ /seed [N|off]               the same seed gives the same answer                                                      │
-    │ /max-tokens [N|off]         end an answer after N tokens                                                             │
-    │ /model [NAME]               show the model, load another, or try again after a failure                               │
-    │ /read FILE                  attach a text file to the message                                                        │
-    │ /save [TITLE]               name the session; saves one that was not being saved                                     │
-    │ /rename TITLE               give the session another name                                                            │
-    │ /open                       find, open, rename or delete a saved session                                             │
-    │ /export FILE.md|FILE.json   write the conversation to a file                                                         │
-    │ /copy [code]                copy the last answer, or its last code block                                             │
-    │ /thinking [show|hide]       unfold or fold the thinking                                                              │
-    │ /theme [standard|high-contrast|plain]                                                                                │
-    │                             the colours                                                                              │
-    │ /stats                      the figures of the last turn, and all settings                                           │
-    │ /quit                       leave; the conversation is saved                                                         │
-    │                                                                                                                      │
-    │ Keys                                                                                                                 │
+    │ Sending and stopping                                                                                                 │
     │ Enter                       send the message, choose, confirm                                                        │
+    │ Esc                         stop the answer, close, cancel                                                           │
+    │ Ctrl-J                      a new line (also Alt-Enter, Shift-Enter)                                                 │
+    │ Ctrl-C                      stop; clear the draft; twice: quit                                                       │
+    │ Ctrl-D                      delete forward; quit where nothing is typed                                              │
+    │                                                                                                                      │
+    │ Scrolling                                                                                                            │
+    │ Wheel                       three lines up or down                                                                   │
+    │ Ctrl-T                      unfold or fold the thinking                                                              │
+    │ PageUp                      a page up                                                                                │
+    │ PageDown                    a page down                                                                              │
+    │ Ctrl-Up                     a line up (also Shift-Up)                                                                │
+    │ Ctrl-Down                   a line down (also Shift-Down)                                                            │
+    │ Ctrl-Home                   to the beginning of the conversation                                                     │
+    │ Ctrl-End                    to its end                                                                               │
+    │                                                                                                                      │
+    │ Going back                                                                                                           │
+    │ Ctrl-R                      answer the last message again                                                            │
+    │ Alt-E                       change an earlier message                                                                │
+    │ Ctrl-N                      the next branch                                                                          │
+    │ Ctrl-P                      the branch before                                                                        │
+    │                                                                                                                      │
+    │ More                                                                                                                 │
+    │ Shift-drag                  select text (Option-drag on a Mac); after `/mouse off` without Shift                     │
+    │ r                           try to load the model again [where the model could not be loaded]                        │
     │ Tab                         complete a command                                                                       │
     │ Shift-Tab                   complete with the one before                                                             │
-    │ Esc                         stop the answer, close, cancel                                                           │
     │ F1                          this help                                                                                │
     │ ?                           this help, where nothing is typed                                                        │
-    └ Esc closes, Up and Down scroll ──────────────────────────────────────────────────────────────────────────────────────┘
+    │ Ctrl-Y                      copy the last answer                                                                     │
+    │ Ctrl-O                      saved sessions                                                                           │
+    │ Ctrl-G                      write the message in $VISUAL or $EDITOR                                                  │
+    │ Ctrl-L                      draw the screen anew                                                                     │
+    │ Ctrl-Z                      back to the shell; `fg` returns                                                          │
+    │                                                                                                                      │
+    │ Commands                                                                                                             │
+    │ /help                       keys and commands                                                                        │
+    └ 1/3  Up, Down, PageUp, PageDown, wheel: scroll  Esc: close ──────────────────────────────────────────────────────────┘
     "#);
 }

@@ -28,7 +28,7 @@ fn while_it_answers() {
     assert_snapshot!(resize(&mut answering(), 40, 12), @r#"
     › How do I sum numbers?
 
-    thought for 3.2 s, 2 tokens  (Ctrl-T)
+    thought for 3.2 s, 8 words  (Ctrl-T)
 
     The sum is 4
     ~ 2
@@ -60,11 +60,11 @@ fn the_completions_of_a_command() {
 
     • add them
     • divide, if a mean is wanted
-      /regen                        answer t
-    ▶ /reasoning [low|medium|high]  how long
-      /repetition-penalty [X]       make tok
-      /read FILE                    attach a
-      /rename TITLE                 give the
+      /regen               answer the last …
+    ▶ /reasoning           how long to think
+      /repetition-penalty  make tokens that…
+      /read                attach a text fi…
+      /rename              give the session…
     › /re█
     Tab complete  Esc close
     tiny · reasoning medium · 413/1,000
@@ -76,8 +76,8 @@ fn the_list_of_sessions() {
     assert_snapshot!(resize(&mut sessions(), 40, 12), @r#"
     ┌ Sessions ────────────────────────────┐
     │search: █                             │
-    │  How do I sum numbers?    3 messages │
-    │▶ 日本語の質問             3 messages │
+    │  How do I sum numbers?       3 h ago │
+    │▶ 日本語の質問                3 h ago │
     │  Broken             ! cannot be read │
     │                                      │
     └──────────────────────────────────────┘
@@ -95,17 +95,17 @@ fn the_help() {
     chat.press(KeyCode::F(1));
     assert_snapshot!(resize(&mut chat, 40, 12), @r#"
     ┌ Help ────────────────────────────────┐
-    │ Commands                             │
-    │ /help                                │
-    │   keys and commands                  │
-    │ /regen                               │
-    │   answer the last message again, on  │
-    │   a new branch                       │
-    │ /edit [N]                            │
-    │   change an earlier message of yours │
-    │   and go on from there               │
-    │ /undo                                │
-    └ Esc closes, Up and Down scroll ──────┘
+    │ Sending and stopping                 │
+    │ Enter                                │
+    │   send the message, choose, confirm  │
+    │ Esc                                  │
+    │   stop the answer, close, cancel     │
+    │ Ctrl-J                               │
+    │   a new line (also Alt-Enter,        │
+    │   Shift-Enter)                       │
+    │ Ctrl-C                               │
+    │   stop; clear the draft; twice: quit │
+    └ 1/20  ↑↓ scroll  Esc close ──────────┘
     "#);
 }
 

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::support::*;
 use crate::session::{Event, Finish, Message};
+use crate::store::Hit;
 use crate::tui::app::Phase;
 use crate::tui::event::{Msg, WorkerEvent};
 use crate::tui::keys::BINDINGS;
@@ -97,7 +98,7 @@ fn while_it_answers() {
     assert_snapshot!(screen(&answering()), @r#"
     › How do I sum numbers?
 
-    thought for 3.2 s, 2 tokens  (Ctrl-T)
+    thought for 3.2 s, 8 words  (Ctrl-T)
 
     The sum is 4
     ~ 14
@@ -114,7 +115,7 @@ fn an_answer_with_its_figures() {
     assert_snapshot!(screen(&answered()), @r#"
     › How do I sum numbers?
 
-    thought for 3.2 s, 2 tokens  (Ctrl-T)
+    thought for 3.2 s, 8 words  (Ctrl-T)
 
     Sums
 
@@ -140,7 +141,7 @@ fn choosing_a_message_to_edit() {
     assert_snapshot!(screen(&chat), @r#"
     › How do I sum numbers?
 
-    thought for 3.2 s, 2 tokens  (Ctrl-T)
+    thought for 3.2 s, 8 words  (Ctrl-T)
 
     Sums
 
@@ -176,7 +177,7 @@ fn a_draft_of_several_lines_with_a_folded_paste() {
     assert_snapshot!(screen(&chat), @r#"
     › How do I sum numbers?
 
-    thought for 3.2 s, 2 tokens  (Ctrl-T)
+    thought for 3.2 s, 8 words  (Ctrl-T)
 
     Sums
 
@@ -201,7 +202,7 @@ fn the_completions_of_a_command() {
     assert_snapshot!(screen(&completing()), @r#"
     › How do I sum numbers?
 
-    thought for 3.2 s, 2 tokens  (Ctrl-T)
+    thought for 3.2 s, 8 words  (Ctrl-T)
 
     Sums
 
@@ -230,9 +231,9 @@ fn the_list_of_sessions() {
     assert_snapshot!(screen(&chat), @r#"
     ┌ Sessions ────────────────────────────────────────────────────────────────────┐
     │search: █                                                                     │
-    │  How do I sum numbers?                                            3 messages │
-    │▶ 日本語の質問                                                     3 messages │
-    │  Broken                                                     ! cannot be read │
+    │  How do I sum numbers?                                3 messages     3 h ago │
+    │▶ 日本語の質問                                         3 messages     3 h ago │
+    │  Broken                                         ! cannot be read     3 h ago │
     │                                                                              │
     │                                                                              │
     │                                                                              │
@@ -257,6 +258,62 @@ fn the_list_of_sessions() {
     let screen = screen(&chat);
     assert!(screen.contains("delete `日本語の質問`? y or n"), "{screen}");
     assert!(screen.contains("y delete  n keep"), "{screen}");
+}
+
+#[test]
+fn what_was_found_in_messages_and_what_was_refused() {
+    let mut chat = sessions();
+    chat.press(KeyCode::Up).write("sum");
+    chat.send(Msg::Hits {
+        search: "sum".to_owned(),
+        result: Ok(vec![Hit {
+            id: "b".to_owned(),
+            excerpt: Some("… it is the \u{1b}[31msum of all".to_owned()),
+        }]),
+    });
+    chat.press(KeyCode::Down).send(Msg::Refused(
+        "the session `b` is open elsewhere: close it there".to_owned(),
+    ));
+    assert_snapshot!(resize(&mut chat, 40, 12), @r#"
+    ┌ Sessions ────────────────────────────┐
+    │search: sum█                          │
+    │▶ 日本語の質問                3 h ago │
+    │    … it is the sum of all            │
+    │✗ the session `b` is open elsewhere:  │
+    │  close it there                      │
+    └──────────────────────────────────────┘
+
+    ────────────────────────────────────────
+    ›
+    F2 rename  Del delete  Enter open
+    tiny · reasoning medium · 413/1,000
+    "#);
+    chat.press(KeyCode::F(2));
+    assert_snapshot!(resize(&mut chat, 40, 8), @r#"
+    ┌ Sessions ────────────────────────────┐
+    │title: 日本語の質問█                  │
+    │  How do I sum numbers?       3 h ago │
+    │▶ 日本語の質問                3 h ago │
+    │    … it is the sum of all            │
+    │                                      │
+    └──────────────────────────────────────┘
+    tiny · reasoning medium · 413/1,000
+    "#);
+    let mut chat = sessions();
+    chat.write("zebra").send(Msg::Hits {
+        search: "zebra".to_owned(),
+        result: Ok(Vec::new()),
+    });
+    assert_snapshot!(resize(&mut chat, 40, 8), @r#"
+    ┌ Sessions ────────────────────────────┐
+    │search: zebra█                        │
+    │no title and no message has `zebra` (3│
+    │sessions searched, thinking left out) │
+    │                                      │
+    │                                      │
+    └──────────────────────────────────────┘
+    tiny · reasoning medium · 413/1,000
+    "#);
 }
 
 #[test]

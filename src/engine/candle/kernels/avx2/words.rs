@@ -2,21 +2,20 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
-    __m128i, __m256, __m256i, _mm_loadu_si128, _mm_setr_epi8, _mm256_abs_epi8,
-    _mm256_add_epi32, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_castsi256_ps,
-    _mm256_cvtepi32_ps, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_mul_ps,
-    _mm256_set_m128i, _mm256_set1_epi8, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_shuffle_epi8,
-    _mm256_sign_epi8, _mm256_slli_epi32, _mm256_srli_epi16, _mm256_srli_epi32,
-    _mm256_storeu_si256, _mm256_unpackhi_epi32, _mm256_unpackhi_epi64, _mm256_unpacklo_epi32,
-    _mm256_unpacklo_epi64,
+    __m128i, __m256, __m256i, _mm_loadu_si128, _mm_setr_epi8, _mm256_abs_epi8, _mm256_add_epi32,
+    _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_castsi256_ps, _mm256_cvtepi32_ps,
+    _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_mul_ps, _mm256_set_m128i,
+    _mm256_set1_epi8, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_shuffle_epi8, _mm256_sign_epi8,
+    _mm256_slli_epi32, _mm256_srli_epi16, _mm256_srli_epi32, _mm256_storeu_si256,
+    _mm256_unpackhi_epi32, _mm256_unpackhi_epi64, _mm256_unpacklo_epi32, _mm256_unpacklo_epi64,
 };
 
-use super::Avx2;
+use super::super::Rows;
 use super::super::int8::{self, Strip};
 use super::super::lanes::LANES;
 use super::super::rounded::{Grid, Quad, quantize};
 use super::super::words::{TOP_BYTES, TOP_PAIRS, Words};
-use super::super::Rows;
+use super::Avx2;
 
 impl Avx2 {
     pub fn packed_dots<const P: usize>(
@@ -244,5 +243,8 @@ fn shuffle(bytes: __m256i, control: &[i8; 64]) -> W {
             _mm256_loadu_si256(at.add(32).cast()),
         ]
     };
-    [_mm256_shuffle_epi8(bytes, low), _mm256_shuffle_epi8(bytes, high)]
+    [
+        _mm256_shuffle_epi8(bytes, low),
+        _mm256_shuffle_epi8(bytes, high),
+    ]
 }

@@ -28,10 +28,15 @@ impl Packed {
     fn q8(rows: usize, cols: usize, random: &mut Random) -> Self {
         let (bytes, row) = (bf16_bytes(&random.values(rows * cols)), cols.div_ceil(QUAD));
         let mut quads = vec![Q8Quad::default(); rows * row];
-        for (bytes, quads) in bytes.chunks_exact(2 * cols).zip(quads.chunks_exact_mut(row)) {
+        for (bytes, quads) in bytes
+            .chunks_exact(2 * cols)
+            .zip(quads.chunks_exact_mut(row))
+        {
             Q8Quad::from_bf16(bytes, quads);
         }
-        let floats = (0..rows * cols).map(|i| value(&quads[i / cols * row..], i % cols)).collect();
+        let floats = (0..rows * cols)
+            .map(|i| value(&quads[i / cols * row..], i % cols))
+            .collect();
         Self {
             blocks: Vec::new(),
             scales: Vec::new(),
@@ -93,7 +98,10 @@ fn integers<const P: usize>(set: Integers, weights: &Packed, x: &[f32], cols: us
         for (x, rounded) in x.chunks(32).zip(rounded.chunks(32)) {
             let largest = x.iter().fold(0.0_f32, |m, x| m.max(x.abs()));
             for (x, rounded) in x.iter().zip(rounded) {
-                assert!((x - rounded).abs() <= largest / steps * 0.51, "{x} became {rounded}");
+                assert!(
+                    (x - rounded).abs() <= largest / steps * 0.51,
+                    "{x} became {rounded}"
+                );
             }
         }
     }
@@ -170,7 +178,11 @@ fn what_is_not_a_number_comes_through_rounding() {
             let mut out = vec![0.0; 16];
             let strips = &mut Strips::default();
             set.dots(weights.rows(), 64, &[quantized.row(0)], strips, &mut out);
-            assert!(out.iter().all(|y| !y.is_finite()), "{} with {bad}: {out:?}", k.name);
+            assert!(
+                out.iter().all(|y| !y.is_finite()),
+                "{} with {bad}: {out:?}",
+                k.name
+            );
         }
     }
 }
@@ -207,7 +219,10 @@ fn eight_bits_are_within_half_a_step_of_each_weight() {
         assert!((largest / 127.0..=largest / 127.0 * (1.0 + 1.0 / 128.0)).contains(&scale));
         for (i, w) in block.iter().enumerate() {
             let rounded = value(&quads, 32 * b + i);
-            assert!((w - rounded).abs() <= scale * 0.5001, "{w} became {rounded}");
+            assert!(
+                (w - rounded).abs() <= scale * 0.5001,
+                "{w} became {rounded}"
+            );
         }
     }
 }
