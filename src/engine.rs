@@ -55,14 +55,17 @@ pub enum KvType {
     Bf16,
     /// Four bytes a value, exactly what was computed.
     F32,
+    /// One byte a value, with a scale for each head of a position.
+    Q8,
 }
 
 impl KvType {
-    /// Bytes of one stored value.
-    pub const fn size(self) -> usize {
+    /// Bytes of `head_dim` stored values.
+    pub const fn size(self, head_dim: usize) -> usize {
         match self {
-            Self::Bf16 => 2,
-            Self::F32 => 4,
+            Self::Bf16 => 2 * head_dim,
+            Self::F32 => 4 * head_dim,
+            Self::Q8 => head_dim + 4,
         }
     }
 }

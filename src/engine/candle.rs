@@ -15,6 +15,7 @@ pub mod kernels;
 pub mod products;
 
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use burn::tensor::{Int, Tensor, TensorPrimitive};
 use burn_candle::{Candle, CandleTensor};
@@ -24,7 +25,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use self::attention::Attention;
 use self::history::History;
 use self::kernels::{Kernels, Q8Quad, QUAD, Rows};
-use self::products::{Arithmetic, LinearView};
+use self::products::{Arithmetic, LinearView, Scratch};
 use super::backend::{Engine, Routing};
 use super::rope::Rope;
 use super::{Dense, EngineOptions, Error, KvType};
@@ -37,6 +38,7 @@ pub struct Cpu {
     arithmetic: Arithmetic,
     dense: Dense,
     pool: ThreadPool,
+    scratch: Mutex<Scratch>,
 }
 
 impl Cpu {
@@ -75,6 +77,7 @@ impl Cpu {
             arithmetic,
             dense: options.dense,
             pool,
+            scratch: Mutex::default(),
         })
     }
 }
@@ -305,6 +308,7 @@ impl Engine for Cpu {
         let shape = x.dims();
         let mut y = vec![0.0; shape[0] * shape[1]];
         let ids: Vec<u32> = routing.ids.into_data().iter::<u32>().collect();
+        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         products::experts(
             self.arithmetic,
             &read(x),
@@ -314,6 +318,7 @@ impl Engine for Cpu {
             &(&experts.gate_up).into(),
             &(&experts.down).into(),
             limit,
+            &mut scratch,
             &mut y,
         );
         wrap(y, shape)

@@ -180,6 +180,7 @@ impl<B: Backend> Engine for Twin<B> {
             let new = match kv_type {
                 KvType::F32 => new,
                 KvType::Bf16 => rounded_to_bf16(new),
+                KvType::Q8 => rounded_to_8_bits(new),
             };
             let before = held
                 .take()
@@ -290,6 +291,13 @@ impl<B: Backend> Twin<B> {
         }
         self.tensor(mask, [1, n, keys])
     }
+}
+
+/// Multiples of the largest magnitude of each head over 127.
+fn rounded_to_8_bits<B: Backend>(x: Tensor<B, 3>) -> Tensor<B, 3> {
+    let scale = x.clone().abs().max_dim(2) / 127.0;
+    let scale = scale.clamp_min(f32::MIN_POSITIVE);
+    (x / scale.clone()).round() * scale
 }
 
 /// The nearest BF16 values, ties to even, through the host: not every burn backend has the type.

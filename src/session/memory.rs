@@ -81,12 +81,11 @@ impl Plan {
         let per_token = 4 * config.hidden_size + 2 * heads + config.experts_per_token * expert;
         let work = 4 * (CHUNK * per_token + config.vocab_size)
             + TOKENIZER_BYTES_PER_ENTRY * config.vocab_size;
-        let keys_and_values =
-            2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim;
+        let keys_and_values = 2 * config.num_hidden_layers * config.num_key_value_heads;
         Self {
             weights,
             work: work as u64,
-            history_per_token: (keys_and_values * kv_type.size()) as u64,
+            history_per_token: (keys_and_values * kv_type.size(config.head_dim)) as u64,
             context,
         }
     }

@@ -1,12 +1,15 @@
-//! Attention on the CPU: one task per query and key head, over the keys the query may see and no others.
+//! Attention on the CPU: one task for the query heads of a key head at a few positions, over the keys they may see.
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::history::History;
-use super::kernels::Kernels;
+use super::history::{CHUNK, History, pieces};
+use super::kernels::{Columns, Kernels, LANES};
 use crate::engine::cache::visible;
+
+/// Positions of a task: the keys of a chunk are brought into registers once for all of them.
+const QUERIES: usize = 8;
 
 /// What attention reads and how it is divided.
 pub struct Attention<'a> {
@@ -20,94 +23,172 @@ pub struct Attention<'a> {
     pub head_dim: usize,
 }
 
+/// The queries of one task, and where their results go, `[group * head_dim]` each.
+struct Task<'a, 'y> {
+    /// The first position.
+    position: usize,
+    kv_head: usize,
+    q: Vec<&'a [f32]>,
+    out: Vec<&'y mut [f32]>,
+}
+
+/// The softmax of each row of a task as far as it has come (Milakov and Gimelshein, Online normalizer calculation for
+/// softmax, 2018).
+#[derive(Default)]
+struct Rows {
+    /// Queries times `1 / sqrt(head_dim)`, `[rows, width]`.
+    q: Vec<f32>,
+    /// The largest logit so far.
+    largest: Vec<f32>,
+    /// The sum of `e^(logit - largest)`.
+    sum: Vec<f32>,
+    /// Logits of one chunk, `[rows, CHUNK]`.
+    scores: Vec<f32>,
+    /// The weighted sums of values, `[rows, head_dim]`.
+    acc: Vec<f32>,
+}
+
 impl Attention<'_> {
     /// Attention of q, `[n, heads, head_dim]`, into `out` of the same shape.
     ///
     /// A query's result depends on its keys alone, in the order of their positions, and not on what else is in
     /// the batch: prefill and decode give the same bits.
     pub fn run(&self, q: &[f32], out: &mut [f32]) {
-        let (heads, kv_heads) = (self.sinks.len(), self.history.kv_heads());
+        let kv_heads = self.history.kv_heads();
         // Query heads that share a key head lie side by side.
-        let group = heads / kv_heads;
+        let group = self.sinks.len() / kv_heads;
         let width = group * self.head_dim;
-        out.par_chunks_mut(width)
-            .zip(q.par_chunks(width))
-            .enumerate()
-            .for_each_init(Vec::new, |scores, (task, (out, q))| {
-                let (query, kv_head) = (task / kv_heads, task % kv_heads);
-                let sinks = &self.sinks[kv_head * group..(kv_head + 1) * group];
-                self.one(self.start + query, kv_head, q, sinks, scores, out);
-            });
+        let n = q.len() / (kv_heads * width);
+        let mut tasks: Vec<Task<'_, '_>> = (0..n.div_ceil(QUERIES) * kv_heads)
+            .map(|task| Task {
+                position: self.start + task / kv_heads * QUERIES,
+                kv_head: task % kv_heads,
+                q: Vec::with_capacity(QUERIES),
+                out: Vec::with_capacity(QUERIES),
+            })
+            .collect();
+        for (i, (q, out)) in q.chunks(width).zip(out.chunks_mut(width)).enumerate() {
+            let (query, kv_head) = (i / kv_heads, i % kv_heads);
+            let task = &mut tasks[query / QUERIES * kv_heads + kv_head];
+            task.q.push(q);
+            task.out.push(out);
+        }
+        tasks
+            .into_par_iter()
+            .with_max_len(1)
+            .for_each_init(Rows::default, |rows, task| self.task(task, rows));
     }
 
-    /// The query heads of one key head at one position.
-    fn one(
-        &self,
-        position: usize,
-        kv_head: usize,
-        q: &[f32],
-        sinks: &[f32],
-        scores: &mut Vec<f32>,
-        out: &mut [f32],
-    ) {
-        let (group, d) = (sinks.len(), self.head_dim);
-        let keys = visible(position, self.window);
-        let scale = 1.0 / (d as f32).sqrt();
+    fn task(&self, task: Task<'_, '_>, rows: &mut Rows) {
+        let d = self.head_dim;
+        let group = self.sinks.len() / self.history.kv_heads();
+        let sinks = &self.sinks[task.kv_head * group..(task.kv_head + 1) * group];
+        rows.start(&task.q, sinks, d);
 
-        // Scores of one run of keys after the other, each `[group, run]`.
-        scores.clear();
-        scores.resize(group * keys.len(), 0.0);
-        let mut rest = scores.as_mut_slice();
-        for (n, k, _) in self.history.runs(kv_head, keys.clone()) {
-            let (run, after) = rest.split_at_mut(group * n);
-            self.kernels.scores(q, d, k, scale, run);
-            rest = after;
-        }
-
-        // p = exp(l - m) / (Σ exp(l - m) + exp(sink - m)), where m is the largest of all l and the sink.
-        let mut largest = sinks.to_vec();
-        for (head, run) in per_head(group, keys.clone(), scores) {
-            largest[head] = run.iter().copied().fold(largest[head], f32::max);
-        }
-        let mut sums: Vec<f32> = sinks
-            .iter()
-            .zip(&largest)
-            .map(|(sink, largest)| (sink - largest).exp())
-            .collect();
-        for (head, run) in per_head(group, keys.clone(), scores) {
-            for score in run {
-                *score = (*score - largest[head]).exp();
-                sums[head] += *score;
+        let last = task.position + task.q.len() - 1;
+        let keys = visible(task.position, self.window).start..last + 1;
+        for (chunk, within) in pieces(keys) {
+            let page = self.history.page(chunk, task.kv_head);
+            let first = chunk * CHUNK;
+            let groups = within.start / LANES..within.end.div_ceil(LANES);
+            let column = groups.start * LANES;
+            let used = within.start - column..within.end - column;
+            let width = rows.width(d);
+            self.kernels.scores(
+                &rows.q,
+                width,
+                page.keys.slice(width, groups),
+                &mut rows.scores,
+                CHUNK,
+            );
+            for (row, scores) in rows.scores.chunks_exact_mut(CHUNK).enumerate() {
+                let seen = visible(task.position + row / group, self.window);
+                let seen = clip(seen, first + column, &used);
+                scores[used.start..seen.start].fill(0.0);
+                scores[seen.end..used.end].fill(0.0);
+                let scores = &mut scores[seen];
+                let largest = self.kernels.largest(scores, rows.largest[row]);
+                if largest > rows.largest[row] {
+                    let less = (rows.largest[row] - largest).exp();
+                    rows.largest[row] = largest;
+                    rows.sum[row] *= less;
+                    for value in &mut rows.acc[row * d..][..d] {
+                        *value *= less;
+                    }
+                }
+                rows.sum[row] += self.kernels.exponentials(scores, largest);
             }
+            if let Some(scales) = page.value_scales {
+                let scales = &scales[within.clone()];
+                for scores in rows.scores.chunks_exact_mut(CHUNK) {
+                    for (score, scale) in scores[used.clone()].iter_mut().zip(scales) {
+                        *score *= scale;
+                    }
+                }
+            }
+            let values = Columns {
+                values: page.values.slice(d, within),
+                stride: d,
+                first: 0,
+                width: d,
+            };
+            self.kernels.accumulate(
+                &rows.scores[used.start..],
+                CHUNK,
+                used.len(),
+                values,
+                &mut rows.acc,
+            );
         }
-
-        out.fill(0.0);
-        let mut rest = scores.as_slice();
-        for (n, _, v) in self.history.runs(kv_head, keys) {
-            let (run, after) = rest.split_at(group * n);
-            self.kernels.accumulate(run, v, d, out);
-            rest = after;
-        }
-        for (out, sum) in out.chunks_exact_mut(d).zip(&sums) {
-            for value in out {
-                *value /= sum;
+        let width = group * d;
+        for ((out, acc), sums) in task
+            .out
+            .into_iter()
+            .zip(rows.acc.chunks_exact(width))
+            .zip(rows.sum.chunks_exact(group))
+        {
+            for ((out, acc), sum) in out.chunks_exact_mut(d).zip(acc.chunks_exact(d)).zip(sums) {
+                for (out, acc) in out.iter_mut().zip(acc) {
+                    *out = acc / sum;
+                }
             }
         }
     }
 }
 
-/// The scores of each query head in each run of keys, in the order of the keys.
-fn per_head(
-    group: usize,
-    keys: Range<usize>,
-    scores: &mut [f32],
-) -> impl Iterator<Item = (usize, &mut [f32])> {
-    let mut rest = scores;
-    History::run_lengths(keys).flat_map(move |run| {
-        let (scores, after) = std::mem::take(&mut rest).split_at_mut(group * run);
-        rest = after;
-        scores.chunks_exact_mut(run).enumerate()
-    })
+impl Rows {
+    /// `head_dim` filled up as the keys are.
+    const fn width(&self, head_dim: usize) -> usize {
+        head_dim.next_multiple_of(4)
+    }
+
+    /// Nothing seen but the sinks, whose share is `e^0` when they are the largest.
+    fn start(&mut self, q: &[&[f32]], sinks: &[f32], d: usize) {
+        let rows = q.len() * sinks.len();
+        let (scale, width) = (1.0 / (d as f32).sqrt(), self.width(d));
+        self.q.clear();
+        self.q.resize(rows * width, 0.0);
+        let heads = q.iter().flat_map(|q| q.chunks_exact(d));
+        for (to, q) in self.q.chunks_exact_mut(width).zip(heads) {
+            for (to, q) in to.iter_mut().zip(q) {
+                *to = q * scale;
+            }
+        }
+        self.largest.clear();
+        self.largest.extend(q.iter().flat_map(|_| sinks));
+        self.sum.clear();
+        self.sum.resize(rows, 1.0);
+        self.scores.resize(rows * CHUNK, 0.0);
+        self.acc.clear();
+        self.acc.resize(rows * d, 0.0);
+    }
+}
+
+/// Columns of `used` that hold the positions `seen`, where column 0 is position `first`.
+fn clip(seen: Range<usize>, first: usize, used: &Range<usize>) -> Range<usize> {
+    let start = seen.start.saturating_sub(first).clamp(used.start, used.end);
+    let end = seen.end.saturating_sub(first).clamp(start, used.end);
+    start..end
 }
 
 #[cfg(test)]

@@ -2,17 +2,6 @@
 
 use rayon::prelude::*;
 
-/// The gated activation of gpt-oss: `gate * sigmoid(1.702 * gate) * (up + 1)`, gate clamped from above and up from
-/// both sides. `gate_up` alternates gate and up and is twice as long as `out`. NaN stays NaN.
-pub fn swiglu(gate_up: &[f32], limit: f32, out: &mut [f32]) {
-    const ALPHA: f32 = 1.702;
-    for (out, [gate, up]) in out.iter_mut().zip(gate_up.as_chunks().0) {
-        let gate = if *gate > limit { limit } else { *gate };
-        let up = up.clamp(-limit, limit);
-        *out = gate * (1.0 / (1.0 + (-ALPHA * gate).exp())) * (up + 1.0);
-    }
-}
-
 /// `y = x / sqrt(mean(x^2) + eps) * gain`, row by row.
 ///
 /// # Shapes
@@ -57,16 +46,17 @@ pub fn rotate(x: &mut [f32], heads: usize, head_dim: usize, cos: &[f32], sin: &[
         cos.len(),
         "a row of cosines for each token"
     );
-    let tokens = x.chunks_exact_mut(heads * head_dim);
-    for ((x, cos), sin) in tokens
-        .zip(cos.chunks_exact(half))
-        .zip(sin.chunks_exact(half))
-    {
+    let token = |((x, cos), sin): ((&mut [f32], &[f32]), &[f32])| {
         for x in x.chunks_exact_mut(head_dim) {
             let (a, b) = x.split_at_mut(half);
             for (((a, b), cos), sin) in a.iter_mut().zip(b).zip(cos).zip(sin) {
                 (*a, *b) = (*a * cos - *b * sin, *b * cos + *a * sin);
             }
         }
-    }
+    };
+    x.par_chunks_exact_mut(heads * head_dim)
+        .zip(cos.par_chunks_exact(half))
+        .zip(sin.par_chunks_exact(half))
+        .with_min_len(16)
+        .for_each(token);
 }

@@ -3,25 +3,55 @@
 use std::ops::Range;
 
 use half::bf16;
+use rayon::prelude::*;
 
-use super::kernels::KvRun;
+use super::kernels::{Keys, LANES, Values};
 use crate::engine::KvType;
 
 /// Positions per chunk.
-const CHUNK: usize = 256;
+pub const CHUNK: usize = 256;
+/// Heads of a chunk are written by several threads from this many values on.
+const MIN_PARALLEL: usize = 1 << 14;
 
-/// `CHUNK` positions of one layer; k and v are `[kv_heads, CHUNK, head_dim]`, so that one head's keys lie in a row.
+/// `CHUNK` positions of one layer, `[kv_heads, ...]`. Keys lie as the kernels of attention read them, sixteen keys to
+/// a vector: `[CHUNK / 16, head_dim / N, 16, N]` with as many values `N` of one key side by side as four bytes hold.
+/// Values are `[CHUNK, head_dim]`.
 enum Chunk {
-    Bf16 { k: Box<[bf16]>, v: Box<[bf16]> },
-    F32 { k: Box<[f32]>, v: Box<[f32]> },
+    F32 {
+        k: Box<[f32]>,
+        v: Box<[f32]>,
+    },
+    Bf16 {
+        k: Box<[bf16]>,
+        v: Box<[bf16]>,
+    },
+    /// One scale for each key, `[CHUNK]`, and each value.
+    Q8 {
+        k: Box<[i8]>,
+        v: Box<[i8]>,
+        k_scales: Box<[f32]>,
+        v_scales: Box<[f32]>,
+    },
 }
 
 /// Full history of one layer.
 pub struct History {
     kv_heads: usize,
     head_dim: usize,
+    /// `head_dim` filled up to whole vectors.
+    width: usize,
     kv_type: KvType,
     chunks: Vec<Chunk>,
+}
+
+/// What one chunk holds of one head.
+#[derive(Clone, Copy)]
+pub struct Page<'a> {
+    pub keys: Keys<'a>,
+    /// `[CHUNK, head_dim]`
+    pub values: Values<'a>,
+    /// What each value has to be multiplied with, where that is not 1.
+    pub value_scales: Option<&'a [f32]>,
 }
 
 impl History {
@@ -30,6 +60,7 @@ impl History {
         Self {
             kv_heads,
             head_dim,
+            width: head_dim.next_multiple_of(4),
             kv_type,
             chunks: Vec::new(),
         }
@@ -42,30 +73,58 @@ impl History {
 
     /// Writes k and v, both `[n, kv_heads, head_dim]`, at `start..start + n`.
     pub fn write(&mut self, start: usize, k: &[f32], v: &[f32]) {
-        let (d, row) = (self.head_dim, self.kv_heads * self.head_dim);
+        let row = self.kv_heads * self.head_dim;
         let n = k.len() / row;
         while self.chunks.len() * CHUNK < start + n {
             self.chunks.push(self.new_chunk());
         }
-        for i in 0..n {
-            let position = start + i;
-            for head in 0..self.kv_heads {
-                let from = i * row + head * d..i * row + (head + 1) * d;
-                let to = (head * CHUNK + position % CHUNK) * d;
-                match &mut self.chunks[position / CHUNK] {
-                    Chunk::Bf16 {
-                        k: chunk_k,
-                        v: chunk_v,
-                    } => {
-                        round(&k[from.clone()], &mut chunk_k[to..to + d]);
-                        round(&v[from], &mut chunk_v[to..to + d]);
-                    }
-                    Chunk::F32 {
-                        k: chunk_k,
-                        v: chunk_v,
-                    } => {
-                        chunk_k[to..to + d].copy_from_slice(&k[from.clone()]);
-                        chunk_v[to..to + d].copy_from_slice(&v[from]);
+        let (d, width, kv_heads) = (self.head_dim, self.width, self.kv_heads);
+        let mut done = 0;
+        for (chunk, within) in pieces(start..start + n) {
+            let len = within.len();
+            let (k, v) = (&k[done * row..][..len * row], &v[done * row..][..len * row]);
+            done += len;
+            let of_head = |x, head| head_rows(x, row, head * d..(head + 1) * d, within.start);
+            match &mut self.chunks[chunk] {
+                Chunk::F32 { k: keys, v: values } => {
+                    each_head(kv_heads, keys, values, len * d, |head, keys, values| {
+                        for (at, k) in of_head(k, head) {
+                            put_key::<_, 1>(keys, width, at, k.iter().copied());
+                        }
+                        for (at, v) in of_head(v, head) {
+                            values[at * d..][..d].copy_from_slice(v);
+                        }
+                    });
+                }
+                Chunk::Bf16 { k: keys, v: values } => {
+                    let round = |x: &f32| bf16::from_f32(*x);
+                    each_head(kv_heads, keys, values, len * d, |head, keys, values| {
+                        for (at, k) in of_head(k, head) {
+                            put_key::<_, 2>(keys, width, at, k.iter().map(round));
+                        }
+                        for (at, v) in of_head(v, head) {
+                            put(&mut values[at * d..], v.iter().map(round));
+                        }
+                    });
+                }
+                Chunk::Q8 {
+                    k: keys,
+                    v: values,
+                    k_scales,
+                    v_scales,
+                } => {
+                    for head in 0..kv_heads {
+                        let keys = &mut keys[head * CHUNK * width..][..CHUNK * width];
+                        for (at, k) in of_head(k, head) {
+                            let (scale, k) = eight_bits(k);
+                            k_scales[head * CHUNK + at] = scale;
+                            put_key::<_, 4>(keys, width, at, k);
+                        }
+                        for (at, v) in of_head(v, head) {
+                            let (scale, v) = eight_bits(v);
+                            v_scales[head * CHUNK + at] = scale;
+                            put(&mut values[(head * CHUNK + at) * d..], v);
+                        }
                     }
                 }
             }
@@ -77,53 +136,62 @@ impl History {
         self.chunks.truncate(len.div_ceil(CHUNK));
     }
 
-    /// The keys and the values of one head at `positions`, in order, as runs that lie in one piece, each with
-    /// its number of positions.
-    pub fn runs(
-        &self,
-        kv_head: usize,
-        positions: Range<usize>,
-    ) -> impl Iterator<Item = (usize, KvRun<'_>, KvRun<'_>)> {
-        let d = self.head_dim;
-        pieces(positions).map(move |(chunk, within)| {
-            let part = (kv_head * CHUNK + within.start) * d..(kv_head * CHUNK + within.end) * d;
-            match &self.chunks[chunk] {
-                Chunk::Bf16 { k, v } => (
-                    within.len(),
-                    KvRun::Bf16(&k[part.clone()]),
-                    KvRun::Bf16(&v[part]),
-                ),
-                Chunk::F32 { k, v } => (
-                    within.len(),
-                    KvRun::F32(&k[part.clone()]),
-                    KvRun::F32(&v[part]),
-                ),
-            }
-        })
-    }
-
-    /// How many positions each run of [`runs`](Self::runs) has.
-    pub fn run_lengths(positions: Range<usize>) -> impl Iterator<Item = usize> {
-        pieces(positions).map(|(_, within)| within.len())
+    /// What chunk `chunk` holds of one head: positions `chunk * CHUNK` on.
+    pub fn page(&self, chunk: usize, kv_head: usize) -> Page<'_> {
+        let keys = kv_head * CHUNK * self.width..(kv_head + 1) * CHUNK * self.width;
+        let values = kv_head * CHUNK * self.head_dim..(kv_head + 1) * CHUNK * self.head_dim;
+        let scales = kv_head * CHUNK..(kv_head + 1) * CHUNK;
+        match &self.chunks[chunk] {
+            Chunk::F32 { k, v } => Page {
+                keys: Keys::F32(k[keys].as_chunks().0),
+                values: Values::F32(&v[values]),
+                value_scales: None,
+            },
+            Chunk::Bf16 { k, v } => Page {
+                keys: Keys::Bf16(bytemuck::cast_slice(&k[keys])),
+                values: Values::Bf16(bytemuck::cast_slice(&v[values])),
+                value_scales: None,
+            },
+            Chunk::Q8 {
+                k,
+                v,
+                k_scales,
+                v_scales,
+            } => Page {
+                keys: Keys::Q8 {
+                    words: bytemuck::cast_slice(&k[keys]),
+                    scales: k_scales[scales.clone()].as_chunks().0,
+                },
+                values: Values::I8(bytemuck::cast_slice(&v[values])),
+                value_scales: Some(&v_scales[scales]),
+            },
+        }
     }
 
     fn new_chunk(&self) -> Chunk {
-        let len = self.kv_heads * CHUNK * self.head_dim;
+        let keys = self.kv_heads * CHUNK * self.width;
+        let values = self.kv_heads * CHUNK * self.head_dim;
         match self.kv_type {
-            KvType::Bf16 => Chunk::Bf16 {
-                k: vec![bf16::ZERO; len].into(),
-                v: vec![bf16::ZERO; len].into(),
-            },
             KvType::F32 => Chunk::F32 {
-                k: vec![0.0; len].into(),
-                v: vec![0.0; len].into(),
+                k: vec![0.0; keys].into(),
+                v: vec![0.0; values].into(),
+            },
+            KvType::Bf16 => Chunk::Bf16 {
+                k: vec![bf16::ZERO; keys].into(),
+                v: vec![bf16::ZERO; values].into(),
+            },
+            KvType::Q8 => Chunk::Q8 {
+                k: vec![0; keys].into(),
+                v: vec![0; values].into(),
+                k_scales: vec![0.0; self.kv_heads * CHUNK].into(),
+                v_scales: vec![0.0; self.kv_heads * CHUNK].into(),
             },
         }
     }
 }
 
 /// The chunks that hold `positions`, and where in each.
-fn pieces(positions: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
+pub fn pieces(positions: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
     (positions.start / CHUNK..positions.end.div_ceil(CHUNK)).map(move |chunk| {
         let first = chunk * CHUNK;
         (
@@ -133,10 +201,78 @@ fn pieces(positions: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)
     })
 }
 
-fn round(from: &[f32], to: &mut [bf16]) {
-    for (to, &from) in to.iter_mut().zip(from) {
-        *to = bf16::from_f32(from);
+/// Calls `write` with the number of each head and its part of the keys and values, on several threads where `values`
+/// of them come for each head.
+fn each_head<T: Send>(
+    kv_heads: usize,
+    k: &mut [T],
+    v: &mut [T],
+    values: usize,
+    write: impl Fn(usize, &mut [T], &mut [T]) + Sync,
+) {
+    let (keys, rows) = (k.len() / kv_heads, v.len() / kv_heads);
+    let heads = k
+        .par_chunks_exact_mut(keys)
+        .zip(v.par_chunks_exact_mut(rows));
+    let least = if kv_heads * values < MIN_PARALLEL {
+        kv_heads
+    } else {
+        1
+    };
+    heads
+        .enumerate()
+        .with_min_len(least)
+        .for_each(|(i, (k, v))| write(i, k, v));
+}
+
+/// Columns `head` of rows of `row` values, with their positions from `start` on.
+fn head_rows(
+    x: &[f32],
+    row: usize,
+    head: Range<usize>,
+    start: usize,
+) -> impl Iterator<Item = (usize, &[f32])> {
+    (start..).zip(x.chunks_exact(row).map(move |x| &x[head.clone()]))
+}
+
+/// Puts the key of position `at` into its lane, `N` values to a vector.
+fn put_key<T, const N: usize>(
+    keys: &mut [T],
+    width: usize,
+    at: usize,
+    key: impl Iterator<Item = T>,
+) {
+    let group = &mut keys[at / LANES * LANES * width..][..LANES * width];
+    let lane = at % LANES * N;
+    for (i, value) in key.enumerate() {
+        group[i / N * LANES * N + lane + i % N] = value;
     }
+}
+
+fn put<T>(to: &mut [T], values: impl Iterator<Item = T>) {
+    for (to, value) in to.iter_mut().zip(values) {
+        *to = value;
+    }
+}
+
+/// A row as multiples of its largest magnitude over 127.
+fn eight_bits(row: &[f32]) -> (f32, impl Iterator<Item = i8>) {
+    // NaN wins, so that it is not kept as a number.
+    let largest = row.iter().fold(0.0_f32, |top, x| {
+        let x = x.abs();
+        if x <= top { top } else { x }
+    });
+    let scale = largest / 127.0;
+    let inverse = if scale >= f32::MIN_POSITIVE {
+        1.0 / scale
+    } else {
+        0.0
+    };
+    (
+        scale,
+        row.iter()
+            .map(move |x| (x * inverse).round_ties_even() as i8),
+    )
 }
 
 #[cfg(test)]
@@ -151,15 +287,34 @@ mod tests {
     /// What the history holds of one head at `positions`, keys then values.
     fn read(history: &History, head: usize, positions: Range<usize>) -> (Vec<f32>, Vec<f32>) {
         let (mut keys, mut values) = (Vec::new(), Vec::new());
-        for (_, k, v) in history.runs(head, positions) {
-            for (run, out) in [(k, &mut keys), (v, &mut values)] {
-                match run {
-                    KvRun::Bf16(run) => out.extend(run.iter().map(|value| value.to_f32())),
-                    KvRun::F32(run) => out.extend_from_slice(run),
+        for (chunk, within) in pieces(positions) {
+            let page = history.page(chunk, head);
+            for at in within {
+                let vector = |n: usize, i: usize| at / LANES * (DIM / n) + i / n;
+                for i in 0..DIM {
+                    let lane = at % LANES;
+                    keys.push(match page.keys {
+                        Keys::F32(keys) => keys[vector(1, i)][lane],
+                        Keys::Bf16(keys) => bf16_at(&keys[vector(2, i)], 2 * lane + i % 2),
+                        Keys::Q8 { words, scales } => {
+                            let word = &words[vector(4, i)];
+                            f32::from(word[4 * lane + i % 4] as i8) * scales[at / LANES][lane]
+                        }
+                    });
+                    let scale = page.value_scales.map_or(1.0, |scales| scales[at]);
+                    values.push(match page.values {
+                        Values::F32(values) => values[at * DIM + i],
+                        Values::Bf16(values) => bf16_at(values, at * DIM + i),
+                        Values::I8(values) => f32::from(values[at * DIM + i] as i8) * scale,
+                    });
                 }
             }
         }
         (keys, values)
+    }
+
+    fn bf16_at(bytes: &[u8], i: usize) -> f32 {
+        bf16::from_le_bytes([bytes[2 * i], bytes[2 * i + 1]]).to_f32()
     }
 
     #[derive(Clone, Debug)]
@@ -178,17 +333,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_holds_what_a_plain_vector_would(steps in steps(), bf16_history in any::<bool>()) {
-            let kv_type = if bf16_history { KvType::Bf16 } else { KvType::F32 };
+        fn it_holds_what_a_plain_vector_would(steps in steps(), kv_type in 0_usize..3) {
+            let kv_type = [KvType::F32, KvType::Bf16, KvType::Q8][kv_type];
             let mut history = History::new(HEADS, DIM, kv_type);
-            // [position][head][dim]; small integers are the same in BF16.
+            // [position][head][dim]; small integers are the same in BF16, and beside 127 in 8 bits.
             let (mut k, mut v): (Vec<f32>, Vec<f32>) = (Vec::new(), Vec::new());
             let mut counter = 0usize;
             for step in steps {
                 match step {
                     Step::Append(n) => {
                         let start = k.len() / (HEADS * DIM);
-                        let new: Vec<f32> = (0..n * HEADS * DIM).map(|i| ((counter + i) % 251) as f32).collect();
+                        let new: Vec<f32> = (0..n * HEADS * DIM).map(|i| if (counter + i) % DIM == 0 { 127.0 } else { ((counter + i) % 127) as f32 }).collect();
                         let negative: Vec<f32> = new.iter().map(|value| -value).collect();
                         history.write(start, &new, &negative);
                         k.extend(&new);
@@ -209,7 +364,7 @@ mod tests {
                     };
                     for range in [0..len, len.saturating_sub(128)..len, len / 3..len / 2] {
                         let expected = (of_head(&k, range.clone()), of_head(&v, range.clone()));
-                        prop_assert_eq!(read(&history, head, range), expected);
+                        prop_assert_eq!(read(&history, head, range), expected, "{:?}", kv_type);
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! The CPU's arithmetic: products with weights as they are stored and the two halves of attention, one thread each.
 //!
 //! All of it is two loops: dot products of stored rows with activations ([`Kernels::dots`]) and weighted sums of
-//! stored rows ([`Kernels::accumulate_columns`]). A result is defined by its order of additions: a dot product has
+//! stored rows ([`Kernels::accumulate`]). A result is defined by its order of additions: a dot product has
 //! sixteen accumulators that step through the columns in blocks of 32, first the even columns of a block and then the
 //! odd ones, weight decoded and scaled before the fused multiply-add, and a fixed tree sums them at the end. A
 //! weighted sum adds row by row. So, within a set of kernels, no result depends on how many rows, tokens or keys are
@@ -15,12 +15,14 @@
     reason = "an intrinsic is inlined only into a function that enables its instructions"
 )]
 
+mod activation;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod dots;
 mod int8;
+mod keys;
 mod lanes;
 mod packed;
 #[cfg(target_arch = "x86_64")]
@@ -36,13 +38,13 @@ mod words;
 
 use std::ops::Range;
 
-use half::bf16;
-
+pub use keys::Keys;
+pub use lanes::LANES;
 pub use packed::{Bf16, Integers, Strips};
 pub use rounded::{Grid, Pairs, Q8Quad, QUAD, Quad, Quantized};
 
 use crate::engine::Compute;
-use lanes::{BLOCK, LANES};
+use lanes::BLOCK;
 
 /// 32 activations: the 16 with an even column, then the 16 with an odd one.
 pub type Block = [[f32; LANES]; 2];
@@ -169,6 +171,27 @@ pub enum Values<'a> {
     Bf16(&'a [u8]),
     /// Plain f32.
     F32(&'a [f32]),
+    /// Signed bytes.
+    I8(&'a [u8]),
+}
+
+impl Values<'_> {
+    fn len(self) -> usize {
+        match self {
+            Self::Bf16(bytes) => bytes.len() / 2,
+            Self::F32(values) => values.len(),
+            Self::I8(bytes) => bytes.len(),
+        }
+    }
+    /// Rows of `range` out of a matrix with `cols` columns.
+    pub fn slice(self, cols: usize, range: Range<usize>) -> Self {
+        let cut = |width: usize| width * range.start..width * range.end;
+        match self {
+            Self::Bf16(bytes) => Self::Bf16(&bytes[cut(2 * cols)]),
+            Self::F32(values) => Self::F32(&values[cut(cols)]),
+            Self::I8(bytes) => Self::I8(&bytes[cut(cols)]),
+        }
+    }
 }
 
 /// The columns `first .. first + width` of a row-major matrix whose rows have `stride` values.
@@ -182,36 +205,6 @@ pub struct Columns<'a> {
     pub first: usize,
     /// Columns.
     pub width: usize,
-}
-
-/// Keys or values of one kv head at consecutive positions, `[n, head_dim]`.
-#[derive(Clone, Copy, Debug)]
-pub enum KvRun<'a> {
-    /// A history in BF16.
-    Bf16(&'a [bf16]),
-    /// A history in f32.
-    F32(&'a [f32]),
-}
-
-impl<'a> KvRun<'a> {
-    fn len(self) -> usize {
-        match self {
-            KvRun::Bf16(values) => values.len(),
-            KvRun::F32(values) => values.len(),
-        }
-    }
-    fn rows(self) -> Rows<'a> {
-        match self {
-            KvRun::Bf16(values) => Rows::Bf16(bytemuck::cast_slice(values)),
-            KvRun::F32(values) => Rows::F32(values),
-        }
-    }
-    fn values(self) -> Values<'a> {
-        match self {
-            KvRun::Bf16(values) => Values::Bf16(bytemuck::cast_slice(values)),
-            KvRun::F32(values) => Values::F32(values),
-        }
-    }
 }
 
 #[derive(Clone, Copy)]
@@ -349,6 +342,27 @@ impl Kernels {
         dispatch!(self.dots(rows, x, out));
     }
 
+    /// The gated activation of gpt-oss over `gate_up + bias`, which alternate gate and up and are twice as long as
+    /// `out`: `gate * sigmoid(1.702 * gate) * (up + 1)`, gate clamped from above and up from both sides.
+    pub fn swiglu(&self, gate_up: &[f32], bias: &[f32], limit: f32, out: &mut [f32]) {
+        dispatch!(self.swiglu(gate_up, bias, limit, out));
+    }
+
+    /// `out = x + bias`
+    pub fn add(&self, x: &[f32], bias: &[f32], out: &mut [f32]) {
+        dispatch!(self.add(x, bias, out));
+    }
+
+    /// Turns logits into `e^(logit - largest)` and gives their sum.
+    pub fn exponentials(&self, logits: &mut [f32], largest: f32) -> f32 {
+        dispatch!(self.exponentials(logits, largest))
+    }
+
+    /// The largest of `logits` and `start`.
+    pub fn largest(&self, logits: &[f32], start: f32) -> f32 {
+        dispatch!(self.largest(logits, start))
+    }
+
     /// Rows decoded to f32: `out` is `[R, cols]`.
     pub fn unpack(&self, rows: Rows<'_>, cols: usize, out: &mut [f32]) {
         assert!(
@@ -363,15 +377,18 @@ impl Kernels {
     /// `acc[g, j] += sum over i of p[g, i] * columns[i, j]`, added in the order of `i`.
     ///
     /// # Shapes
-    /// `p`: `[G, n]`; `columns`: at least `n` rows; `acc`: `[G, width]`.
-    pub fn accumulate_columns(&self, p: &[f32], columns: Columns<'_>, acc: &mut [f32]) {
-        let Columns {
-            values,
-            stride,
-            first,
-            width,
-        } = columns;
-        if p.is_empty() || acc.is_empty() {
+    /// `p`: `[G, stride]`, of which the first `n` of each row count; `columns`: at least `n` rows; `acc`:
+    /// `[G, width]`.
+    pub fn accumulate(
+        &self,
+        p: &[f32],
+        stride: usize,
+        n: usize,
+        columns: Columns<'_>,
+        acc: &mut [f32],
+    ) {
+        let width = columns.width;
+        if n == 0 || acc.is_empty() {
             return;
         }
         assert!(
@@ -381,85 +398,32 @@ impl Kernels {
         );
         let group = acc.len() / width;
         assert!(
-            p.len().is_multiple_of(group),
-            "{} factors for {group} rows",
+            n <= stride && (group - 1) * stride + n <= p.len(),
+            "{} factors for {group} rows of {n}",
             p.len()
         );
-        let held = match values {
-            Values::Bf16(bytes) => bytes.len() / 2,
-            Values::F32(values) => values.len(),
-        };
         assert!(
-            first + width <= stride && p.len() / group * stride <= held,
+            columns.first + width <= columns.stride && n * columns.stride <= columns.values.len(),
             "columns outside the matrix"
         );
-        dispatch!(self.accumulate(p, columns, acc));
+        dispatch!(self.accumulate(p, stride, n, columns, acc));
     }
 
-    /// Attention logits of the query heads that share a kv head: `out[h, i] = scale * (q[h] . keys[i])`.
+    /// Attention logits: `out[r, i] = q[r] . keys[i]`.
     ///
     /// # Shapes
-    /// `q`: `[group, head_dim]`; `keys`: `[n, head_dim]`; `out`: `[group, n]`.
-    pub fn scores(&self, q: &[f32], head_dim: usize, keys: KvRun<'_>, scale: f32, out: &mut [f32]) {
-        /// Query heads split at a time; a head of 256 fits.
-        const HEADS: usize = 8;
-        const BLOCKS: usize = 8;
+    /// `q`: `[rows, width]`; `out`: `[rows, stride]`, of which sixteen values are written for each group of keys.
+    pub fn scores(&self, q: &[f32], width: usize, keys: Keys<'_>, out: &mut [f32], stride: usize) {
         assert!(
-            head_dim > 0 && q.len().is_multiple_of(head_dim),
-            "{} values in heads of {head_dim}",
+            width > 0 && width.is_multiple_of(4) && q.len().is_multiple_of(width),
+            "{} values in queries of {width}",
             q.len()
         );
-        let n = keys.len() / head_dim;
-        assert_eq!(keys.len(), n * head_dim, "values of {n} keys of {head_dim}");
-        assert_eq!(out.len(), q.len() / head_dim * n, "logits of {n} keys");
-        if n == 0 {
-            return;
-        }
-        let row = head_dim.div_ceil(BLOCK);
-        if row > BLOCKS {
-            let q = Activations::new(q, head_dim);
-            let q: Vec<&[Block]> = q.blocks.chunks_exact(row).collect();
-            self.dots(keys.rows(), head_dim, &q, out);
-        } else {
-            for (q, out) in q.chunks(HEADS * head_dim).zip(out.chunks_mut(HEADS * n)) {
-                let mut blocks = [Block::default(); HEADS * BLOCKS];
-                let heads = q.len() / head_dim;
-                for (q, blocks) in q.chunks_exact(head_dim).zip(blocks.chunks_exact_mut(row)) {
-                    split(q, blocks);
-                }
-                let mut x: [&[Block]; HEADS] = [&[]; HEADS];
-                for (x, blocks) in x.iter_mut().zip(blocks.chunks_exact(row)) {
-                    *x = blocks;
-                }
-                self.dots(keys.rows(), head_dim, &x[..heads], out);
-            }
-        }
-        for logit in out {
-            *logit *= scale;
-        }
-    }
-
-    /// `acc[h] += sum over i of p[h, i] * values[i]`, key by key, so that a range of keys may come in several runs.
-    ///
-    /// # Shapes
-    /// `p`: `[group, n]`; `values`: `[n, head_dim]`; `acc`: `[group, head_dim]`.
-    pub fn accumulate(&self, p: &[f32], values: KvRun<'_>, head_dim: usize, acc: &mut [f32]) {
+        let written = keys.groups(width) * LANES;
         assert!(
-            head_dim > 0 && acc.len().is_multiple_of(head_dim),
-            "{} sums in heads of {head_dim}",
-            acc.len()
+            written <= stride && q.len() / width * stride <= out.len(),
+            "{written} logits of a query in rows of {stride}"
         );
-        assert_eq!(
-            p.len() * head_dim,
-            acc.len() / head_dim * values.len(),
-            "a factor for each head and key"
-        );
-        let columns = Columns {
-            values: values.values(),
-            stride: head_dim,
-            first: 0,
-            width: head_dim,
-        };
-        self.accumulate_columns(p, columns, acc);
+        dispatch!(self.scores(q, width, keys, out, stride));
     }
 }

@@ -12,7 +12,6 @@ use std::ops::Range;
 use half::bf16;
 use rayon::prelude::*;
 
-use super::elementwise::swiglu;
 use super::kernels::{
     Activations, Bf16, Block, Columns, Integers, Kernels, Pairs, Quad, Quantized, Rows, Strips,
     Values,
@@ -32,7 +31,7 @@ const ROWS: usize = 64;
 /// Rows of a task come in multiples of this, which keeps gate and up together.
 const UNIT: usize = 32;
 /// Tasks per thread, so that a thread that was late does not hold up the others.
-const TASKS: usize = 8;
+const TASKS: usize = 16;
 /// Fewer multiplications than this are not worth a task.
 const MIN_WORK: usize = 1 << 16;
 
@@ -298,7 +297,7 @@ fn round_rows<T: Send>(
 }
 
 impl Matrix<'_> {
-    /// `out[t] = W[rows] x[t] + b[rows]`, `out` `[tokens, rows.len()]`.
+    /// `out[t] = W[rows] x[t]`, `out` `[tokens, rows.len()]`.
     fn apply(
         &self,
         k: &Kernels,
@@ -322,30 +321,38 @@ impl Matrix<'_> {
                 set.dots(all.slice(cols, rows.clone()), cols, x, strips, out);
             }
             (Weight::Columns(bytes), Gathered::Plain(x)) => {
-                let values = Values::Bf16(bytes);
                 out.fill(0.0);
-                k.accumulate_columns(
-                    x,
-                    Columns {
-                        values,
-                        stride: self.rows,
-                        first: rows.start,
-                        width: rows.len(),
-                    },
-                    out,
-                );
+                let columns = Columns {
+                    values: Values::Bf16(bytes),
+                    stride: self.rows,
+                    first: rows.start,
+                    width: rows.len(),
+                };
+                k.accumulate(x, cols, cols, columns, out);
             }
             _ => unreachable!("the input was made for this matrix"),
         }
-        if let Some(bias) = self.bias {
-            let bias = bias[2 * rows.start..2 * rows.end].as_chunks().0;
-            for out in out.chunks_exact_mut(rows.len()) {
-                for (out, bias) in out.iter_mut().zip(bias) {
-                    *out += bf16::from_le_bytes(*bias).to_f32();
-                }
+    }
+
+    /// `b[rows]`, zeros where there is none.
+    fn bias(&self, rows: Range<usize>) -> [f32; ROWS] {
+        let mut bias = [0.0; ROWS];
+        if let Some(bytes) = self.bias {
+            let bytes = bytes[2 * rows.start..2 * rows.end].as_chunks().0;
+            for (bias, bytes) in bias.iter_mut().zip(bytes) {
+                *bias = bf16::from_le_bytes(*bytes).to_f32();
             }
         }
+        bias
     }
+}
+
+/// What a result becomes.
+#[derive(Clone, Copy)]
+enum Finish {
+    Plain,
+    /// Gate and up, which alternate, become one; the number is their limit.
+    Swiglu(f32),
 }
 
 /// A matrix with all that it is multiplied with: rows `inputs[i]` of the input, for rows `slots[i]` (ascending) of
@@ -364,16 +371,15 @@ struct Task<'a, 'y> {
     out: Vec<&'y mut [f32]>,
 }
 
-/// The products of all groups in one parallel pass. `finish` turns a piece of a result into its piece of `y`
-/// `[slots, width]`, whose rows are as long as those of the result or half as long; the results of groups with the
-/// same slots lie side by side.
+/// The products of all groups in one parallel pass, their biases added, into `y` `[slots, width]`; the results of
+/// groups with the same slots lie side by side.
 fn products(
     k: &Kernels,
     groups: &[Group<'_>],
     x: &Input<'_>,
     y: &mut [f32],
     width: usize,
-    finish: impl Fn(&mut [f32], &[f32]) + Sync,
+    finish: Finish,
 ) {
     let Some(first) = groups.first() else {
         return;
@@ -418,18 +424,18 @@ fn products(
     }
     if tasks.len() == 1 {
         for task in tasks {
-            task.run(k, x, shrink, &finish);
+            task.run(k, x, shrink, finish);
         }
     } else {
         tasks
             .into_par_iter()
             .with_max_len(1)
-            .for_each(|task| task.run(k, x, shrink, &finish));
+            .for_each(|task| task.run(k, x, shrink, finish));
     }
 }
 
 impl Task<'_, '_> {
-    fn run(self, k: &Kernels, x: &Input<'_>, shrink: usize, finish: &impl Fn(&mut [f32], &[f32])) {
+    fn run(self, k: &Kernels, x: &Input<'_>, shrink: usize, finish: Finish) {
         let Self {
             matrix,
             inputs,
@@ -446,8 +452,13 @@ impl Task<'_, '_> {
                 let result = &mut result[..inputs.len() * here.len()];
                 matrix.apply(k, here.clone(), &x, &mut strips, result);
                 let piece = (here.start - rows.start) / shrink..(here.end - rows.start) / shrink;
+                let bias = &matrix.bias(here.clone())[..here.len()];
                 for (result, out) in result.chunks_exact(here.len()).zip(&mut *out) {
-                    finish(&mut out[piece.clone()], result);
+                    let out = &mut out[piece.clone()];
+                    match finish {
+                        Finish::Plain => k.add(result, bias, out),
+                        Finish::Swiglu(limit) => k.swiglu(result, bias, limit, out),
+                    }
                 }
             }
         }
@@ -487,7 +498,17 @@ pub fn linear(
         .collect();
     let x = Input::new(arithmetic, x, &first.matrix(), n);
     let k = &arithmetic.kernels;
-    products(k, &groups, &x, y, rows, <[f32]>::copy_from_slice);
+    products(k, &groups, &x, y, rows, Finish::Plain);
+}
+
+/// Room for what is between the products of the experts. It is megabytes in prefill, and new memory costs a page fault
+/// every four kilobytes.
+#[derive(Default)]
+pub struct Scratch {
+    /// `[tokens, top_k, intermediate]`
+    activated: Vec<f32>,
+    /// `[tokens, top_k, hidden]`
+    outputs: Vec<f32>,
 }
 
 /// The experts' MLP: for every token the sum over its chosen experts, in the order given, of
@@ -509,6 +530,7 @@ pub fn experts(
     gate_up: &ExpertsView<'_>,
     down: &ExpertsView<'_>,
     limit: f32,
+    scratch: &mut Scratch,
     y: &mut [f32],
 ) {
     let (hidden, intermediate) = (gate_up.cols, down.cols);
@@ -536,26 +558,27 @@ pub fn experts(
     let used = chosen.iter().filter(|slots| !slots.is_empty()).count();
     let tokens = ids.len() / used;
     let k = &arithmetic.kernels;
-    let mut activated = vec![0.0; ids.len() * intermediate];
+    let Scratch { activated, outputs } = scratch;
+    activated.resize(ids.len() * intermediate, 0.0);
     let by_token = groups(&chosen, gate_up, |slot| slot / top_k);
     products(
         k,
         &by_token,
         &Input::new(arithmetic, x, &gate_up.matrix(0), tokens),
-        &mut activated,
+        activated,
         intermediate,
-        |out, gate_up| swiglu(gate_up, limit, out),
+        Finish::Swiglu(limit),
     );
 
-    let mut outputs = vec![0.0; ids.len() * hidden];
+    outputs.resize(ids.len() * hidden, 0.0);
     let by_slot = groups(&chosen, down, |slot| slot);
     products(
         k,
         &by_slot,
-        &Input::new(arithmetic, &activated, &down.matrix(0), tokens),
-        &mut outputs,
+        &Input::new(arithmetic, activated, &down.matrix(0), tokens),
+        outputs,
         hidden,
-        <[f32]>::copy_from_slice,
+        Finish::Plain,
     );
 
     let sum = |((y, outputs), weights): ((&mut [f32], &[f32]), &[f32])| {

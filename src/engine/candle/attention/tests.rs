@@ -2,14 +2,13 @@
 
 use super::*;
 use crate::engine::KvType;
+use crate::engine::candle::kernels::tests::Random;
 use crate::engine::testing::Golden;
 
 const D: usize = 64;
 
 fn kernel_sets() -> impl Iterator<Item = Kernels> {
-    ["portable", "avx2", "avx512"]
-        .into_iter()
-        .filter_map(Kernels::by_name)
+    Kernels::available()
 }
 
 /// Attention of all of q over a history of all keys, for the whole batch at once.
@@ -82,6 +81,106 @@ fn sinks_far_above_and_below_the_logits_are_no_special_case() {
     }
 }
 
+/// The formula in f64, over keys and values as they are kept.
+fn by_the_formula(
+    (q, k, v, sinks): (&[f32], &[f32], &[f32], &[f32]),
+    kv_heads: usize,
+    window: Option<usize>,
+) -> Vec<f64> {
+    let (heads, n) = (sinks.len(), k.len() / (kv_heads * D));
+    let mut out = vec![0.0; n * heads * D];
+    for query in 0..n {
+        for head in 0..heads {
+            let row = |x: &[f32], at: usize, heads: usize, head: usize| -> Vec<f64> {
+                x[(at * heads + head) * D..][..D]
+                    .iter()
+                    .map(|x| f64::from(*x))
+                    .collect()
+            };
+            let (q, kv_head) = (row(q, query, heads, head), head / (heads / kv_heads));
+            let first = window.map_or(0, |window| (query + 1).saturating_sub(window));
+            let weights: Vec<f64> = (first..=query)
+                .map(|key| {
+                    let k = row(k, key, kv_heads, kv_head);
+                    let dot: f64 = q.iter().zip(k).map(|(q, k)| q * k).sum();
+                    (dot / (D as f64).sqrt()).exp()
+                })
+                .collect();
+            let sum = weights.iter().sum::<f64>() + f64::from(sinks[head]).exp();
+            for (key, weight) in (first..).zip(&weights) {
+                let v = row(v, key, kv_heads, kv_head);
+                let out = &mut out[(query * heads + head) * D..][..D];
+                for (out, v) in out.iter_mut().zip(v) {
+                    *out += weight / sum * v;
+                }
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn histories_across_chunks_follow_the_formula_whatever_they_are_kept_as() {
+    let (heads, kv_heads) = (6, 2);
+    let mut random = Random::new(3);
+    for n in [1, 15, 16, 17, 127, 128, 129, 255, 256, 257, 600] {
+        let mut values =
+            |len: usize| -> Vec<f32> { random.values(len).iter().map(|x| 2.0 * x).collect() };
+        let (q, k, v) = (
+            values(n * heads * D),
+            values(n * kv_heads * D),
+            values(n * kv_heads * D),
+        );
+        let sinks = values(heads);
+        for window in [None, Some(128)] {
+            let expected = by_the_formula((&q, &k, &v, &sinks), kv_heads, window);
+            for (kv_type, tolerance) in [
+                (KvType::F32, 2e-6),
+                (KvType::Bf16, 2e-2),
+                (KvType::Q8, 3e-2),
+            ] {
+                for kernels in kernel_sets() {
+                    let found =
+                        attention(&kernels, kv_type, (&q, &k, &v, &sinks), kv_heads, window);
+                    for (found, expected) in found.iter().zip(&expected) {
+                        assert!(
+                            (f64::from(*found) - expected).abs() < tolerance,
+                            "{} {kv_type:?} {n} keys: {found}, expected {expected}",
+                            kernels.name
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn scales_of_eight_bit_keys_and_values_count_on_every_path() {
+    // Keys and values far from 1: without their scales the answer would be off by a factor.
+    let (q, k, v) = ([1e3; D], [1e-4; D], [250.0; D]);
+    for (n, window) in [(1, None), (1, Some(128)), (300, None), (300, Some(128))] {
+        let all = (
+            &q.repeat(n)[..],
+            &k.repeat(n)[..],
+            &v.repeat(n)[..],
+            &[0.0][..],
+        );
+        let expected = by_the_formula(all, 1, window);
+        for kernels in kernel_sets() {
+            let found = attention(&kernels, KvType::Q8, all, 1, window);
+            for (found, expected) in found.iter().zip(&expected) {
+                let error = (f64::from(*found) / expected - 1.0).abs();
+                assert!(
+                    error < 1e-4,
+                    "{}: {found}, expected {expected}",
+                    kernels.name
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn one_key_shares_with_the_sink_as_the_logistic_function_says() {
     // weight = 1 / (1 + exp(sink - logit)), for both ways to store the history.
@@ -90,9 +189,9 @@ fn one_key_shares_with_the_sink_as_the_logistic_function_says() {
     for sink in [-3.0f32, 0.0, 1.0, 4.0] {
         let expected = 1.0 / (1.0 + (sink - logit).exp());
         for kernels in kernel_sets() {
-            for kv_type in [KvType::F32, KvType::Bf16] {
+            for kv_type in [KvType::F32, KvType::Bf16, KvType::Q8] {
                 let out = attention(&kernels, kv_type, (&q, &k, &v, &[sink]), 1, None);
-                close("weight", &out, &[expected; D], 1e-6);
+                close("weight", &out, &[expected; D], 1e-5);
             }
         }
     }
@@ -105,8 +204,13 @@ fn one_query_at_a_time_gives_the_bits_of_the_batch() {
     let (q, k, v, sinks) = (part("q"), part("k"), part("v"), part("sinks"));
     for kernels in kernel_sets() {
         for window in [None, Some(128)] {
-            let all = attention(&kernels, KvType::Bf16, (&q, &k, &v, &sinks), 2, window);
-            let mut history = History::new(2, D, KvType::Bf16);
+            let kv_type = if window.is_some() {
+                KvType::Q8
+            } else {
+                KvType::Bf16
+            };
+            let all = attention(&kernels, kv_type, (&q, &k, &v, &sinks), 2, window);
+            let mut history = History::new(2, D, kv_type);
             let row = sinks.len() * D;
             for (start, (q, expected)) in q.chunks(row).zip(all.chunks(row)).enumerate() {
                 history.write(

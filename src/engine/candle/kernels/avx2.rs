@@ -4,18 +4,18 @@
 mod words;
 
 use std::arch::x86_64::{
-    __m256, __m256i, _MM_HINT_T0, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_loadl_epi64,
-    _mm_loadu_si128, _mm_movehl_ps, _mm_prefetch, _mm_shuffle_ps, _mm256_add_ps, _mm256_and_si256,
-    _mm256_castpd_ps, _mm256_castps_pd, _mm256_castps_si256, _mm256_castps256_ps128,
-    _mm256_castsi256_ps, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu8_epi32,
-    _mm256_cvtepu16_epi32, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
-    _mm256_loadu_si256, _mm256_mul_ps, _mm256_or_si256, _mm256_permute4x64_pd,
+    __m256, __m256i, _MM_HINT_T0, _MM_HINT_T1, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32,
+    _mm_loadl_epi64, _mm_loadu_si128, _mm_movehl_ps, _mm_prefetch, _mm_shuffle_ps, _mm256_add_ps,
+    _mm256_and_si256, _mm256_castpd_ps, _mm256_castps_pd, _mm256_castps_si256,
+    _mm256_castps256_ps128, _mm256_castsi256_ps, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps,
+    _mm256_cvtepu8_epi32, _mm256_cvtepu16_epi32, _mm256_extractf128_ps, _mm256_fmadd_ps,
+    _mm256_loadu_ps, _mm256_loadu_si256, _mm256_mul_ps, _mm256_or_si256, _mm256_permute4x64_pd,
     _mm256_permutevar8x32_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_shuffle_ps,
-    _mm256_slli_epi32, _mm256_srli_epi32, _mm256_storeu_ps,
+    _mm256_slli_epi32, _mm256_srai_epi32, _mm256_srli_epi32, _mm256_storeu_ps,
 };
 
 use super::lanes::{BLOCK, E2M1, E8M0, LANES, Lanes};
-use super::{Block, Columns, Rows, dots, sums};
+use super::{Block, Columns, Keys, Rows, activation, dots, keys, sums};
 
 /// Proof that the CPU has AVX2 and FMA.
 #[derive(Clone, Copy)]
@@ -29,13 +29,40 @@ impl Avx2 {
         // SAFETY: `self` exists only where the CPU has the features.
         unsafe { dots(self, rows, x, out) }
     }
-    pub fn accumulate(self, p: &[f32], values: Columns<'_>, acc: &mut [f32]) {
+    pub fn accumulate(
+        self,
+        p: &[f32],
+        stride: usize,
+        n: usize,
+        columns: Columns<'_>,
+        acc: &mut [f32],
+    ) {
         // SAFETY: `self` exists only where the CPU has the features.
-        unsafe { accumulate(self, p, values, acc) }
+        unsafe { accumulate(self, p, stride, n, columns, acc) }
+    }
+    pub fn scores(self, q: &[f32], width: usize, keys: Keys<'_>, out: &mut [f32], stride: usize) {
+        // SAFETY: `self` exists only where the CPU has the features.
+        unsafe { scores(self, q, width, keys, out, stride) }
     }
     pub fn unpack(self, rows: Rows<'_>, cols: usize, out: &mut [f32]) {
         // SAFETY: `self` exists only where the CPU has the features.
         unsafe { unpack(self, rows, cols, out) }
+    }
+    pub fn swiglu(self, gate_up: &[f32], bias: &[f32], limit: f32, out: &mut [f32]) {
+        // SAFETY: `self` exists only where the CPU has the features.
+        unsafe { swiglu(gate_up, bias, limit, out) }
+    }
+    pub fn add(self, x: &[f32], bias: &[f32], out: &mut [f32]) {
+        // SAFETY: `self` exists only where the CPU has the features.
+        unsafe { add(x, bias, out) }
+    }
+    pub fn exponentials(self, logits: &mut [f32], largest: f32) -> f32 {
+        // SAFETY: `self` exists only where the CPU has the features.
+        unsafe { exponentials(logits, largest) }
+    }
+    pub fn largest(self, logits: &[f32], start: f32) -> f32 {
+        // SAFETY: `self` exists only where the CPU has the features.
+        unsafe { largest(logits, start) }
     }
 }
 
@@ -45,13 +72,38 @@ fn dots(l: Avx2, rows: Rows<'_>, x: &[&[Block]], out: &mut [f32]) {
 }
 
 #[target_feature(enable = "avx2,fma")]
-fn accumulate(l: Avx2, p: &[f32], values: Columns<'_>, acc: &mut [f32]) {
-    sums::accumulate::<_, 2, 2>(l, p, values, acc);
+fn accumulate(l: Avx2, p: &[f32], stride: usize, n: usize, columns: Columns<'_>, acc: &mut [f32]) {
+    sums::accumulate::<_, 2, 2>(l, p, stride, n, columns, acc);
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn scores(l: Avx2, q: &[f32], width: usize, keys: Keys<'_>, out: &mut [f32], stride: usize) {
+    keys::scores::<_, 4>(l, q, width, keys, out, stride);
 }
 
 #[target_feature(enable = "avx2,fma")]
 fn unpack(l: Avx2, rows: Rows<'_>, cols: usize, out: &mut [f32]) {
     dots::unpack(l, rows, cols, out);
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn swiglu(gate_up: &[f32], bias: &[f32], limit: f32, out: &mut [f32]) {
+    activation::swiglu::<true>(gate_up, bias, limit, out);
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn add(x: &[f32], bias: &[f32], out: &mut [f32]) {
+    activation::add(x, bias, out);
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn exponentials(logits: &mut [f32], largest: f32) -> f32 {
+    activation::exponentials::<true>(logits, largest)
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn largest(logits: &[f32], start: f32) -> f32 {
+    activation::largest(logits, start)
 }
 
 impl Lanes for Avx2 {
@@ -109,6 +161,11 @@ impl Lanes for Avx2 {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
     #[inline(always)]
+    fn prefetch_second(self, address: *const u8) {
+        // SAFETY: a prefetch reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) }
+    }
+    #[inline(always)]
     fn bf16(self, values: &[u8; 2 * LANES]) -> Self::V {
         // SAFETY: `self` proves the features; both loads lie inside `values`.
         unsafe {
@@ -150,6 +207,29 @@ impl Lanes for Avx2 {
             [
                 [even_e2m1(table, low), even_e2m1(table, high)],
                 [odd_e2m1(table, low), odd_e2m1(table, high)],
+            ]
+        }
+    }
+    #[inline(always)]
+    fn i8(self, bytes: &[u8; LANES]) -> Self::V {
+        // SAFETY: `self` proves the features; both loads lie inside `bytes`.
+        unsafe {
+            let low = _mm256_cvtepi8_epi32(_mm_loadl_epi64(bytes.as_ptr().cast()));
+            let high = _mm256_cvtepi8_epi32(_mm_loadl_epi64(bytes.as_ptr().add(8).cast()));
+            [_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)]
+        }
+    }
+    #[inline(always)]
+    fn split_i8(self, bytes: &[u8; 4 * LANES]) -> [Self::V; 4] {
+        // SAFETY: `self` proves the features; both loads lie inside `bytes`.
+        unsafe {
+            let low = four_i8(_mm256_loadu_si256(bytes.as_ptr().cast()));
+            let high = four_i8(_mm256_loadu_si256(bytes.as_ptr().add(32).cast()));
+            [
+                [low[0], high[0]],
+                [low[1], high[1]],
+                [low[2], high[2]],
+                [low[3], high[3]],
             ]
         }
     }
@@ -219,4 +299,16 @@ fn odd_e2m1(table: __m256, bytes: __m256i) -> __m256 {
 fn signed(magnitude: __m256, sign: __m256i) -> __m256 {
     let sign = _mm256_and_si256(sign, _mm256_set1_epi32(i32::MIN));
     _mm256_castsi256_ps(_mm256_or_si256(_mm256_castps_si256(magnitude), sign))
+}
+
+/// The signed bytes of each word, lowest first.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn four_i8(words: __m256i) -> [__m256; 4] {
+    [
+        _mm256_cvtepi32_ps(_mm256_srai_epi32::<24>(_mm256_slli_epi32::<24>(words))),
+        _mm256_cvtepi32_ps(_mm256_srai_epi32::<24>(_mm256_slli_epi32::<16>(words))),
+        _mm256_cvtepi32_ps(_mm256_srai_epi32::<24>(_mm256_slli_epi32::<8>(words))),
+        _mm256_cvtepi32_ps(_mm256_srai_epi32::<24>(words)),
+    ]
 }

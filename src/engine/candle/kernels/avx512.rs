@@ -2,18 +2,18 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
-    __m512, _MM_HINT_T0, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_loadu_si128, _mm_movehl_ps,
-    _mm_prefetch, _mm_shuffle_ps, _mm256_add_ps, _mm256_castpd_ps, _mm256_castps256_ps128,
-    _mm256_extractf128_ps, _mm256_loadu_si256, _mm512_and_si512, _mm512_castps_pd,
-    _mm512_castps512_ps256, _mm512_castsi512_ps, _mm512_cvtepi8_epi32, _mm512_cvtepi32_ps,
-    _mm512_cvtepu8_epi32, _mm512_cvtepu16_epi32, _mm512_extractf64x4_pd, _mm512_fmadd_ps,
-    _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mul_ps, _mm512_permutex2var_ps,
+    __m512, _MM_HINT_T0, _MM_HINT_T1, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_loadu_si128,
+    _mm_movehl_ps, _mm_prefetch, _mm_shuffle_ps, _mm256_add_ps, _mm256_castpd_ps,
+    _mm256_castps256_ps128, _mm256_extractf128_ps, _mm256_loadu_si256, _mm512_and_si512,
+    _mm512_castps_pd, _mm512_castps512_ps256, _mm512_castsi512_ps, _mm512_cvtepi8_epi32,
+    _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32, _mm512_cvtepu16_epi32, _mm512_extractf64x4_pd,
+    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mul_ps, _mm512_permutex2var_ps,
     _mm512_permutexvar_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setr_epi32, _mm512_slli_epi32,
-    _mm512_srli_epi32, _mm512_storeu_ps,
+    _mm512_srai_epi32, _mm512_srli_epi32, _mm512_storeu_ps,
 };
 
 use super::lanes::{BLOCK, E2M1, E8M0, LANES, Lanes};
-use super::{Block, Columns, Rows, dots, sums};
+use super::{Block, Columns, Keys, Rows, activation, dots, keys, sums};
 
 /// Proof that the CPU has AVX-512 F, BW and VL.
 #[derive(Clone, Copy)]
@@ -30,13 +30,40 @@ impl Avx512 {
         // SAFETY: `self` exists only where the CPU has the features.
         unsafe { dots(self, rows, x, out) }
     }
-    pub fn accumulate(self, p: &[f32], values: Columns<'_>, acc: &mut [f32]) {
+    pub fn accumulate(
+        self,
+        p: &[f32],
+        stride: usize,
+        n: usize,
+        columns: Columns<'_>,
+        acc: &mut [f32],
+    ) {
         // SAFETY: `self` exists only where the CPU has the features.
-        unsafe { accumulate(self, p, values, acc) }
+        unsafe { accumulate(self, p, stride, n, columns, acc) }
+    }
+    pub fn scores(self, q: &[f32], width: usize, keys: Keys<'_>, out: &mut [f32], stride: usize) {
+        // SAFETY: `self` exists only where the CPU has the features.
+        unsafe { scores(self, q, width, keys, out, stride) }
     }
     pub fn unpack(self, rows: Rows<'_>, cols: usize, out: &mut [f32]) {
         // SAFETY: `self` exists only where the CPU has the features.
         unsafe { unpack(self, rows, cols, out) }
+    }
+    pub fn swiglu(self, gate_up: &[f32], bias: &[f32], limit: f32, out: &mut [f32]) {
+        // SAFETY: `self` exists only where the CPU has the features.
+        unsafe { swiglu(gate_up, bias, limit, out) }
+    }
+    pub fn add(self, x: &[f32], bias: &[f32], out: &mut [f32]) {
+        // SAFETY: `self` exists only where the CPU has the features.
+        unsafe { add(x, bias, out) }
+    }
+    pub fn exponentials(self, logits: &mut [f32], largest: f32) -> f32 {
+        // SAFETY: `self` exists only where the CPU has the features.
+        unsafe { exponentials(logits, largest) }
+    }
+    pub fn largest(self, logits: &[f32], start: f32) -> f32 {
+        // SAFETY: `self` exists only where the CPU has the features.
+        unsafe { largest(logits, start) }
     }
 }
 
@@ -46,13 +73,45 @@ fn dots(l: Avx512, rows: Rows<'_>, x: &[&[Block]], out: &mut [f32]) {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-fn accumulate(l: Avx512, p: &[f32], values: Columns<'_>, acc: &mut [f32]) {
-    sums::accumulate::<_, 4, 4>(l, p, values, acc);
+fn accumulate(
+    l: Avx512,
+    p: &[f32],
+    stride: usize,
+    n: usize,
+    columns: Columns<'_>,
+    acc: &mut [f32],
+) {
+    sums::accumulate::<_, 4, 4>(l, p, stride, n, columns, acc);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn scores(l: Avx512, q: &[f32], width: usize, keys: Keys<'_>, out: &mut [f32], stride: usize) {
+    keys::scores::<_, 8>(l, q, width, keys, out, stride);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn unpack(l: Avx512, rows: Rows<'_>, cols: usize, out: &mut [f32]) {
     dots::unpack(l, rows, cols, out);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn swiglu(gate_up: &[f32], bias: &[f32], limit: f32, out: &mut [f32]) {
+    activation::swiglu::<true>(gate_up, bias, limit, out);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn add(x: &[f32], bias: &[f32], out: &mut [f32]) {
+    activation::add(x, bias, out);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn exponentials(logits: &mut [f32], largest: f32) -> f32 {
+    activation::exponentials::<true>(logits, largest)
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn largest(logits: &[f32], start: f32) -> f32 {
+    activation::largest(logits, start)
 }
 
 impl Lanes for Avx512 {
@@ -96,6 +155,11 @@ impl Lanes for Avx512 {
     fn prefetch(self, address: *const u8) {
         // SAFETY: a prefetch reads nothing.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
+    }
+    #[inline(always)]
+    fn prefetch_second(self, address: *const u8) {
+        // SAFETY: a prefetch reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) }
     }
     #[inline(always)]
     fn bf16(self, values: &[u8; 2 * LANES]) -> Self::V {
@@ -146,6 +210,24 @@ impl Lanes for Avx512 {
             [
                 _mm512_permutexvar_ps(bytes, table),
                 _mm512_permutexvar_ps(_mm512_srli_epi32::<4>(bytes), table),
+            ]
+        }
+    }
+    #[inline(always)]
+    fn i8(self, bytes: &[u8; LANES]) -> Self::V {
+        // SAFETY: `self` proves the features; the load is `bytes`.
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(bytes.as_ptr().cast()))) }
+    }
+    #[inline(always)]
+    fn split_i8(self, bytes: &[u8; 4 * LANES]) -> [Self::V; 4] {
+        // SAFETY: `self` proves the features; the load is `bytes`.
+        unsafe {
+            let words = _mm512_loadu_si512(bytes.as_ptr().cast());
+            [
+                _mm512_cvtepi32_ps(_mm512_srai_epi32::<24>(_mm512_slli_epi32::<24>(words))),
+                _mm512_cvtepi32_ps(_mm512_srai_epi32::<24>(_mm512_slli_epi32::<16>(words))),
+                _mm512_cvtepi32_ps(_mm512_srai_epi32::<24>(_mm512_slli_epi32::<8>(words))),
+                _mm512_cvtepi32_ps(_mm512_srai_epi32::<24>(words)),
             ]
         }
     }

@@ -9,7 +9,9 @@
 )]
 
 use super::Rows;
-use super::lanes::{BLOCK, LANES, Lanes};
+use std::ops::Range;
+
+use super::lanes::{Ahead, BLOCK, LANES, Lanes};
 use super::rounded::{Q8Quad, Quad};
 use super::words::{V, Words};
 
@@ -71,7 +73,10 @@ fn all<X: Words, M: Packed, const R: usize, const T: usize, const P: usize>(
     if x.len() >= STRIP_TOKENS {
         while r + LANES <= count {
             matrix.strip(w, r, strip);
-            through::<_, M, T, P>(w, strip, x, r, count, out);
+            let steps = strip.len() * x.len().div_ceil(T);
+            let next = r + LANES..(r + 2 * LANES).min(count);
+            let mut ahead = Ahead::new(matrix.bytes(next), steps);
+            through::<_, M, T, P>(w, strip, x, r, count, &mut ahead, out);
             r += LANES;
         }
     }
@@ -183,19 +188,28 @@ fn through<X: Words, M: Packed, const T: usize, const P: usize>(
     x: &[&[Quad<P>]],
     r: usize,
     count: usize,
+    ahead: &mut Ahead<'_>,
     out: &mut [f32],
 ) {
     let (wide, rest) = x.as_chunks::<T>();
-    let (pairs, single) = rest.as_chunks::<2>();
+    let (fours, rest) = rest.as_chunks::<4>();
     let mut out = out.chunks_exact_mut(count);
     for x in wide {
-        put(w, r, tile::<_, M, T, P>(w, strip, *x), &mut out);
+        put(w, r, tile::<_, M, T, P>(w, strip, *x, ahead), &mut out);
     }
-    for x in pairs {
-        put(w, r, tile::<_, M, 2, P>(w, strip, *x), &mut out);
+    for x in fours {
+        put(w, r, tile::<_, M, 4, P>(w, strip, *x, ahead), &mut out);
     }
-    for x in single {
-        put(w, r, tile::<_, M, 1, P>(w, strip, [*x]), &mut out);
+    match *rest {
+        [a, b, c] => put(
+            w,
+            r,
+            tile::<_, M, 3, P>(w, strip, [a, b, c], ahead),
+            &mut out,
+        ),
+        [a, b] => put(w, r, tile::<_, M, 2, P>(w, strip, [a, b], ahead), &mut out),
+        [a] => put(w, r, tile::<_, M, 1, P>(w, strip, [a], ahead), &mut out),
+        _ => {}
     }
 }
 
@@ -219,6 +233,7 @@ fn tile<X: Words, M: Packed, const T: usize, const P: usize>(
     w: X,
     strip: &Strip,
     x: [&[Quad<P>]; T],
+    ahead: &mut Ahead<'_>,
 ) -> [V<X>; T] {
     let l = w.lanes();
     let quads = strip.len().div_ceil(4);
@@ -226,6 +241,7 @@ fn tile<X: Words, M: Packed, const T: usize, const P: usize>(
     let mut acc = [l.splat(0.0); T];
     for (q, blocks) in strip.chunks(4).enumerate() {
         for (b, block) in blocks.iter().enumerate() {
+            ahead.step(l);
             let mut words = [w.splat_word(0); 8];
             for i in 0..8 {
                 words[i] = w.load_words(&block.words[i]);
@@ -281,6 +297,8 @@ trait Packed: Copy {
     /// The quad of row `r` that is not whole, filled up with zeros.
     fn tail<X: Words>(self, w: X, r: usize) -> ([X::W; 2], V<X>);
     fn dot<X: Words>(w: X, acc: X::W, weights: X::W, x: X::W) -> X::W;
+    /// Where the rows are.
+    fn bytes(&self, rows: Range<usize>) -> &[u8];
     /// Decodes rows `r .. r + 16`.
     fn strip<X: Words>(self, w: X, r: usize, strip: &mut Strip);
 }
@@ -345,20 +363,35 @@ impl<'a> Packed for Mxfp4<'a> {
         w.dot_mxfp4(acc, weights, x)
     }
     #[inline(always)]
+    fn bytes(&self, rows: Range<usize>) -> &[u8] {
+        self.blocks[rows.start * self.row..rows.end * self.row].as_flattened()
+    }
+    #[inline(always)]
     fn strip<X: Words>(self, w: X, r: usize, strip: &mut Strip) {
-        let rows: [_; LANES] = std::array::from_fn(|i| self.blocks(r + i));
-        strip.clear();
-        for b in 0..self.row {
-            let packed = w.transpose(std::array::from_fn(|i| &rows[i].0[b]));
-            let mut block = EMPTY;
-            for i in 0..4 {
-                w.store_words(w.low(packed[i]), &mut block.words[i]);
-                w.store_words(w.high(packed[i]), &mut block.words[4 + i]);
-            }
+        let blocks = &self.blocks[r * self.row..][..LANES * self.row];
+        let scales = &self.scales[r * self.row..][..LANES * self.row];
+        strip.resize(self.row, EMPTY);
+        for (c, strip) in strip.chunks_mut(LANES).enumerate() {
+            // The scales of up to sixteen blocks of sixteen rows.
+            let mut bytes = [[0; LANES]; LANES];
             for i in 0..LANES {
-                block.scale[i] = e8m0(rows[i].1[b]);
+                let scales = &scales[i * self.row + LANES * c..][..strip.len()];
+                bytes[i][..scales.len()].copy_from_slice(scales);
             }
-            strip.push(block);
+            let bytes = w.transpose(bytes.each_ref());
+            for (j, block) in strip.iter_mut().enumerate() {
+                let mut rows = [&blocks[0]; LANES];
+                for i in 0..LANES {
+                    rows[i] = &blocks[i * self.row + LANES * c + j];
+                }
+                let packed = w.transpose(rows);
+                for i in 0..4 {
+                    w.store_words(w.low(packed[i]), &mut block.words[i]);
+                    w.store_words(w.high(packed[i]), &mut block.words[4 + i]);
+                }
+                w.lanes()
+                    .store(w.e8m0_byte(bytes[j / 4], j % 4), &mut block.scale);
+            }
         }
     }
 }
@@ -367,12 +400,6 @@ const EMPTY: StripBlock = StripBlock {
     words: [[0; LANES]; 8],
     scale: [0.0; LANES],
 };
-
-/// As [`Words::e8m0`].
-#[inline(always)]
-fn e8m0(byte: u8) -> f32 {
-    f32::from_bits(u32::from(byte) << 23)
-}
 
 #[derive(Clone, Copy)]
 struct Q8<'a> {
@@ -412,23 +439,30 @@ impl<'a> Packed for Q8<'a> {
         w.dot_q8(acc, weights, x)
     }
     #[inline(always)]
+    fn bytes(&self, rows: Range<usize>) -> &[u8] {
+        bytemuck::cast_slice(&self.quads[rows.start * self.row..rows.end * self.row])
+    }
+    #[inline(always)]
     fn strip<X: Words>(self, w: X, r: usize, strip: &mut Strip) {
-        let rows: [Self::Row; LANES] = std::array::from_fn(|i| self.row(r + i, self.row));
-        strip.clear();
-        for q in 0..self.row {
-            for b in 0..4 {
-                let evens =
-                    w.transpose(std::array::from_fn(|i| &rows[i][q].evens.as_chunks().0[b]));
-                let odds = w.transpose(std::array::from_fn(|i| &rows[i][q].odds.as_chunks().0[b]));
-                let mut block = EMPTY;
-                for i in 0..4 {
-                    w.store_words(w.q8(evens[i]), &mut block.words[i]);
-                    w.store_words(w.q8(odds[i]), &mut block.words[4 + i]);
+        let quads = &self.quads[r * self.row..][..LANES * self.row];
+        strip.resize(4 * self.row, EMPTY);
+        for (q, strip) in strip.chunks_exact_mut(4).enumerate() {
+            for (b, block) in strip.iter_mut().enumerate() {
+                for half in 0..2 {
+                    let mut rows = [&[0; LANES]; LANES];
+                    for i in 0..LANES {
+                        let quad = &quads[i * self.row + q];
+                        let bytes = if half == 0 { &quad.evens } else { &quad.odds };
+                        rows[i] = &bytes.as_chunks().0[b];
+                    }
+                    let words = w.transpose(rows);
+                    for i in 0..4 {
+                        w.store_words(w.q8(words[i]), &mut block.words[4 * half + i]);
+                    }
                 }
                 for i in 0..LANES {
-                    block.scale[i] = rows[i][q].scale(b);
+                    block.scale[i] = quads[i * self.row + q].scale(b);
                 }
-                strip.push(block);
             }
         }
     }

@@ -47,6 +47,8 @@ pub trait Lanes: Copy {
 
     /// Asks for the cache line of an address, which need not be one of this program.
     fn prefetch(self, address: *const u8);
+    /// The same, no nearer than the second cache.
+    fn prefetch_second(self, address: *const u8);
     /// Sixteen BF16 values in their order.
     fn bf16(self, values: &[u8; 2 * LANES]) -> Self::V;
     /// The even and the odd elements of a block of BF16 values.
@@ -55,6 +57,37 @@ pub trait Lanes: Copy {
     fn split_f32(self, block: &[f32; BLOCK]) -> [Self::V; 2];
     /// The even and the odd elements of an MXFP4 block, scale applied.
     fn split_mxfp4(self, block: &[u8; BLOCK / 2], scale: u8) -> [Self::V; 2];
+    /// Sixteen signed bytes.
+    fn i8(self, bytes: &[u8; LANES]) -> Self::V;
+    /// The signed bytes of sixteen words: the first of each, and so on.
+    fn split_i8(self, bytes: &[u8; 4 * LANES]) -> [Self::V; 4];
     /// Sixteen signed bytes times `scale`.
     fn scaled_i8(self, bytes: &[u8; LANES], scale: f32) -> Self::V;
+}
+
+/// Weights that will be decoded next, asked for bit by bit while others are multiplied: decoding alone would wait for
+/// memory.
+pub struct Ahead<'a> {
+    bytes: &'a [u8],
+    step: usize,
+}
+
+impl<'a> Ahead<'a> {
+    /// To be over after `steps` steps.
+    pub fn new(bytes: &'a [u8], steps: usize) -> Self {
+        let lines = bytes.len().div_ceil(64);
+        Self {
+            bytes,
+            step: 64 * lines.div_ceil(steps.max(1)),
+        }
+    }
+
+    #[inline(always)]
+    pub fn step<L: Lanes>(&mut self, l: L) {
+        let (now, later) = self.bytes.split_at(self.step.min(self.bytes.len()));
+        for line in now.chunks(64) {
+            l.prefetch_second(line.as_ptr());
+        }
+        self.bytes = later;
+    }
 }

@@ -12,7 +12,7 @@ use super::rounded::{Grid, QUAD, Quad};
 #[derive(Default)]
 pub struct Strips {
     integers: Vec<StripBlock>,
-    pairs: Vec<[i32; LANES]>,
+    pairs: [Vec<[i32; LANES]>; 2],
 }
 
 /// Products of packed weights with integer activations.

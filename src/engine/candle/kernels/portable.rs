@@ -1,30 +1,45 @@
 //! No intrinsics: loops of sixteen that the compiler turns into whatever vectors the target has.
 
 use super::lanes::{BLOCK, E8M0, LANES, Lanes};
-use super::{Block, Columns, Rows, dots, sums};
+use super::{Block, Columns, Keys, Rows, activation, dots, keys, sums};
 
 #[derive(Clone, Copy)]
 pub struct Portable;
+
+/// Whether a fused multiply-add is one instruction; elsewhere it would be a call into libm.
+const FMA: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
 
 impl Portable {
     pub fn dots(self, rows: Rows<'_>, x: &[&[Block]], out: &mut [f32]) {
         dots::dots::<_, 1, 2>(self, rows, x, out);
     }
-    pub fn accumulate(self, p: &[f32], values: Columns<'_>, acc: &mut [f32]) {
-        sums::accumulate::<_, 1, 2>(self, p, values, acc);
+    pub fn accumulate(
+        self,
+        p: &[f32],
+        stride: usize,
+        n: usize,
+        columns: Columns<'_>,
+        acc: &mut [f32],
+    ) {
+        sums::accumulate::<_, 1, 2>(self, p, stride, n, columns, acc);
+    }
+    pub fn scores(self, q: &[f32], width: usize, keys: Keys<'_>, out: &mut [f32], stride: usize) {
+        keys::scores::<_, 2>(self, q, width, keys, out, stride);
     }
     pub fn unpack(self, rows: Rows<'_>, cols: usize, out: &mut [f32]) {
         dots::unpack(self, rows, cols, out);
     }
-}
-
-/// Fused where that is one instruction; elsewhere it would be a call into libm.
-#[inline(always)]
-fn mul_add(a: f32, b: f32, c: f32) -> f32 {
-    if cfg!(any(target_arch = "aarch64", target_feature = "fma")) {
-        a.mul_add(b, c)
-    } else {
-        a * b + c
+    pub fn swiglu(self, gate_up: &[f32], bias: &[f32], limit: f32, out: &mut [f32]) {
+        activation::swiglu::<FMA>(gate_up, bias, limit, out);
+    }
+    pub fn add(self, x: &[f32], bias: &[f32], out: &mut [f32]) {
+        activation::add(x, bias, out);
+    }
+    pub fn exponentials(self, logits: &mut [f32], largest: f32) -> f32 {
+        activation::exponentials::<FMA>(logits, largest)
+    }
+    pub fn largest(self, logits: &[f32], start: f32) -> f32 {
+        activation::largest(logits, start)
     }
 }
 
@@ -82,7 +97,11 @@ impl Lanes for Portable {
     #[inline(always)]
     fn mul_add(self, a: Self::V, b: Self::V, mut c: Self::V) -> Self::V {
         for i in 0..LANES {
-            c[i] = mul_add(a[i], b[i], c[i]);
+            c[i] = if FMA {
+                a[i].mul_add(b[i], c[i])
+            } else {
+                a[i] * b[i] + c[i]
+            };
         }
         c
     }
@@ -92,6 +111,8 @@ impl Lanes for Portable {
     }
     #[inline(always)]
     fn prefetch(self, _: *const u8) {}
+    #[inline(always)]
+    fn prefetch_second(self, _: *const u8) {}
     #[inline(always)]
     fn bf16(self, values: &[u8; 2 * LANES]) -> Self::V {
         let mut v = [0.0; LANES];
@@ -130,6 +151,15 @@ impl Lanes for Portable {
             odds[i] = e2m1(byte >> 4);
         }
         [widen(&evens, scale), widen(&odds, scale)]
+    }
+    #[inline(always)]
+    fn i8(self, bytes: &[u8; LANES]) -> Self::V {
+        bytes.map(|byte| f32::from(byte as i8))
+    }
+    #[inline(always)]
+    fn split_i8(self, bytes: &[u8; 4 * LANES]) -> [Self::V; 4] {
+        let words = bytes.as_chunks::<4>().0;
+        std::array::from_fn(|n| std::array::from_fn(|i| f32::from(words[i][n] as i8)))
     }
     #[inline(always)]
     fn scaled_i8(self, bytes: &[u8; LANES], scale: f32) -> Self::V {

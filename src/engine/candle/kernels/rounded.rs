@@ -207,7 +207,7 @@ fn bf16_bits(x: f32) -> u32 {
 }
 
 /// 128 weights in 8 bits, in the order of [`Quad`], with a scale for each block of 32.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct Q8Quad {
     /// The even columns of four blocks.

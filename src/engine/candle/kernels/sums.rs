@@ -13,6 +13,8 @@ use super::{Columns, Values};
 pub fn accumulate<L: Lanes, const G: usize, const C: usize>(
     l: L,
     p: &[f32],
+    p_stride: usize,
+    n: usize,
     columns: Columns<'_>,
     acc: &mut [f32],
 ) {
@@ -29,7 +31,7 @@ pub fn accumulate<L: Lanes, const G: usize, const C: usize>(
                 stride,
                 first,
             };
-            accumulate_from::<_, _, G, C>(l, p, source, width, acc);
+            accumulate_from::<_, _, G, C>(l, p, p_stride, n, source, width, acc);
         }
         Values::F32(values) => {
             let source = F32Columns {
@@ -37,7 +39,15 @@ pub fn accumulate<L: Lanes, const G: usize, const C: usize>(
                 stride,
                 first,
             };
-            accumulate_from::<_, _, G, C>(l, p, source, width, acc);
+            accumulate_from::<_, _, G, C>(l, p, p_stride, n, source, width, acc);
+        }
+        Values::I8(bytes) => {
+            let source = I8Columns {
+                bytes,
+                stride,
+                first,
+            };
+            accumulate_from::<_, _, G, C>(l, p, p_stride, n, source, width, acc);
         }
     }
 }
@@ -46,36 +56,39 @@ pub fn accumulate<L: Lanes, const G: usize, const C: usize>(
 fn accumulate_from<L: Lanes, S: Source, const G: usize, const C: usize>(
     l: L,
     p: &[f32],
+    stride: usize,
+    n: usize,
     source: S,
     width: usize,
     acc: &mut [f32],
 ) {
-    let n = p.len() * width / acc.len();
     let whole = width / (C * LANES) * (C * LANES);
-    let mut p = p;
-    for acc in acc.chunks_mut(G * width) {
+    for (i, acc) in acc.chunks_mut(G * width).enumerate() {
         let group = acc.len() / width;
-        let (here, rest) = p.split_at(group * n);
-        p = rest;
+        let here = Factors {
+            p: &p[i * G * stride..],
+            stride,
+            n,
+        };
         let mut from = 0;
         while from < whole {
             if group == G {
-                columns::<_, _, G, C>(l, here, n, source, from, width, acc);
+                columns::<_, _, G, C>(l, here, source, from, width, acc);
             } else {
-                singles::<_, _, C>(l, here, n, source, from, width, acc);
+                singles::<_, _, C>(l, here, source, from, width, acc);
             }
             from += C * LANES;
         }
         while from + LANES <= width {
             if group == G {
-                columns::<_, _, G, 1>(l, here, n, source, from, width, acc);
+                columns::<_, _, G, 1>(l, here, source, from, width, acc);
             } else {
-                singles::<_, _, 1>(l, here, n, source, from, width, acc);
+                singles::<_, _, 1>(l, here, source, from, width, acc);
             }
             from += LANES;
         }
         if from < width {
-            last(l, here, n, source, from, width, acc);
+            last(l, here, source, from, width, acc);
         }
     }
 }
@@ -83,29 +96,28 @@ fn accumulate_from<L: Lanes, S: Source, const G: usize, const C: usize>(
 #[inline(always)]
 fn singles<L: Lanes, S: Source, const C: usize>(
     l: L,
-    p: &[f32],
-    n: usize,
+    p: Factors<'_>,
     source: S,
     from: usize,
     width: usize,
     acc: &mut [f32],
 ) {
     for (g, acc) in acc.chunks_exact_mut(width).enumerate() {
-        columns::<_, _, 1, C>(l, &p[g * n..][..n], n, source, from, width, acc);
+        columns::<_, _, 1, C>(l, p.from(g), source, from, width, acc);
     }
 }
 
 #[inline(always)]
 fn columns<L: Lanes, S: Source, const G: usize, const C: usize>(
     l: L,
-    p: &[f32],
-    n: usize,
+    p: Factors<'_>,
     source: S,
     from: usize,
     width: usize,
     acc: &mut [f32],
 ) {
-    let p: [&[f32]; G] = std::array::from_fn(|g| &p[g * n..][..n]);
+    let n = p.n;
+    let p: [&[f32]; G] = std::array::from_fn(|g| p.row(g));
     let mut sums = [[l.splat(0.0); C]; G];
     for (sums, acc) in sums.iter_mut().zip(acc.chunks_exact(width)) {
         for (sum, acc) in sums.iter_mut().zip(acc[from..].as_chunks().0) {
@@ -136,8 +148,7 @@ fn columns<L: Lanes, S: Source, const G: usize, const C: usize>(
 #[inline(always)]
 fn last<L: Lanes, S: Source>(
     l: L,
-    p: &[f32],
-    n: usize,
+    p: Factors<'_>,
     source: S,
     from: usize,
     width: usize,
@@ -148,7 +159,7 @@ fn last<L: Lanes, S: Source>(
         let mut buffer = [0.0; LANES];
         buffer[..len].copy_from_slice(&acc[from..]);
         let mut sum = l.load(&buffer);
-        for (i, p) in p[g * n..][..n].iter().enumerate() {
+        for (i, p) in p.row(g).iter().enumerate() {
             sum = l.mul_add(
                 l.splat(*p),
                 S::load_partial(source.row(i, from, len), l),
@@ -157,6 +168,29 @@ fn last<L: Lanes, S: Source>(
         }
         l.store(sum, &mut buffer);
         acc[from..].copy_from_slice(&buffer[..len]);
+    }
+}
+
+/// Rows of factors, of which the first `n` count.
+#[derive(Clone, Copy)]
+struct Factors<'a> {
+    p: &'a [f32],
+    stride: usize,
+    n: usize,
+}
+
+impl<'a> Factors<'a> {
+    #[inline(always)]
+    fn row(self, g: usize) -> &'a [f32] {
+        &self.p[g * self.stride..][..self.n]
+    }
+    /// Row `g` and what follows.
+    #[inline(always)]
+    fn from(self, g: usize) -> Self {
+        Self {
+            p: &self.p[g * self.stride..],
+            ..self
+        }
     }
 }
 
@@ -217,5 +251,30 @@ impl<'a> Source for F32Columns<'a> {
         let mut buffer = [0.0; LANES];
         buffer[..row.len()].copy_from_slice(row);
         l.load(&buffer)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct I8Columns<'a> {
+    bytes: &'a [u8],
+    stride: usize,
+    first: usize,
+}
+
+impl<'a> Source for I8Columns<'a> {
+    type Row = &'a [u8];
+    #[inline(always)]
+    fn row(self, i: usize, from: usize, width: usize) -> Self::Row {
+        &self.bytes[i * self.stride + self.first + from..][..width]
+    }
+    #[inline(always)]
+    fn load<L: Lanes>(row: Self::Row, l: L, c: usize) -> L::V {
+        l.i8(&row.as_chunks().0[c])
+    }
+    #[inline(always)]
+    fn load_partial<L: Lanes>(row: Self::Row, l: L) -> L::V {
+        let mut buffer = [0; LANES];
+        buffer[..row.len()].copy_from_slice(row);
+        l.i8(&buffer)
     }
 }

@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 
 use super::lanes::E2M1;
+use half::bf16;
+
 use super::*;
 use crate::engine::testing::Golden;
 
@@ -152,22 +154,31 @@ proptest! {
 
     #[test]
     fn accumulate_agrees_with_an_obvious_loop_and_does_not_depend_on_runs_or_company(
-        wide: bool, group in 1_usize..10, d in 1_usize..150, n in 1_usize..40, cut in 0_usize..40, seed: u64,
+        kind in 0_usize..3, group in 1_usize..10, d in 1_usize..150, n in 1_usize..40, cut in 0_usize..40,
+        gap in 0_usize..5, seed: u64,
     ) {
-        let cut = cut.min(n);
+        let (cut, stride) = (cut.min(n), n + gap);
         let mut random = Random::new(seed);
-        let narrow: Vec<bf16> = random.values(n * d).into_iter().map(bf16::from_f32).collect();
-        let values: Vec<f32> = narrow.iter().map(|v| v.to_f32()).collect();
-        let run = |from: usize, to: usize| {
-            if wide { KvRun::F32(&values[from * d..to * d]) } else { KvRun::Bf16(&narrow[from * d..to * d]) }
+        let wide = random.values(n * d);
+        let (narrow, bytes) = (bf16_bytes(&wide), random.bytes(n * d));
+        let (values, all): (Vec<f32>, _) = match kind {
+            0 => (wide.clone(), Values::F32(&wide)),
+            1 => (wide.iter().map(|v| bf16::from_f32(*v).to_f32()).collect(), Values::Bf16(&narrow)),
+            _ => (bytes.iter().map(|b| f32::from(*b as i8)).collect(), Values::I8(&bytes)),
         };
-        let (p, start) = (random.values(group * n), random.values(group * d));
+        let run = |from: usize, to: usize| Columns {
+            values: all.slice(d, from..to),
+            stride: d,
+            first: 0,
+            width: d,
+        };
+        let (p, start) = (random.values(group * stride), random.values(group * d));
         for k in sets() {
             let mut together = start.clone();
-            k.accumulate(&p, run(0, n), d, &mut together);
+            k.accumulate(&p, stride, n, run(0, n), &mut together);
             for h in 0..group {
                 for j in 0..d {
-                    let terms = (0..n).map(|i| f64::from(p[h * n + i]) * f64::from(values[i * d + j]));
+                    let terms = (0..n).map(|i| f64::from(p[h * stride + i]) * f64::from(values[i * d + j]));
                     let first = f64::from(start[h * d + j]);
                     let (exact, magnitude) =
                         terms.fold((first, first.abs()), |(s, m), term| (s + term, m + term.abs()));
@@ -175,35 +186,62 @@ proptest! {
                     prop_assert!((got - exact).abs() <= bound(16 * n, magnitude), "{}: {got} for {exact}", k.name);
                 }
                 let mut alone = start[h * d..][..d].to_vec();
-                k.accumulate(&p[h * n..][..cut], run(0, cut), d, &mut alone);
-                k.accumulate(&p[h * n..][cut..n], run(cut, n), d, &mut alone);
+                let p = &p[h * stride..][..n];
+                k.accumulate(&p[..cut], cut.max(1), cut, run(0, cut), &mut alone);
+                k.accumulate(&p[cut..], (n - cut).max(1), n - cut, run(cut, n), &mut alone);
                 prop_assert_eq!(bits(&alone), bits(&together[h * d..][..d]), "{}", k.name);
             }
         }
     }
 
     #[test]
-    fn scores_are_scaled_dots_and_do_not_depend_on_runs(
-        wide: bool, group in 1_usize..10, d in 1_usize..300, n in 1_usize..40, cut in 0_usize..40, seed: u64,
+    fn scores_agree_with_an_obvious_loop_and_do_not_depend_on_their_company(
+        kind in 0_usize..3, rows in 1_usize..20, fours in 1_usize..40, groups in 1_usize..5, gap in 0_usize..5,
+        seed: u64,
     ) {
-        let cut = cut.min(n);
+        let width = 4 * fours;
+        let (n, stride) = (groups * LANES, groups * LANES + gap);
         let mut random = Random::new(seed);
-        let narrow: Vec<bf16> = random.values(n * d).into_iter().map(bf16::from_f32).collect();
-        let keys: Vec<f32> = narrow.iter().map(|v| v.to_f32()).collect();
-        let run = |from: usize, to: usize| {
-            if wide { KvRun::F32(&keys[from * d..to * d]) } else { KvRun::Bf16(&narrow[from * d..to * d]) }
+        let (plain, scales) = (random.values(n * width), random.values(n));
+        let bytes = random.bytes(n * width);
+        // [groups, width / N, 16, N]
+        let at = |key: usize, col: usize, n: usize| {
+            (key / LANES * (width / n) + col / n) * LANES * n + key % LANES * n + col % n
         };
-        let q = random.values(group * d);
+        let mut laid_out = vec![0.0; n * width];
+        for key in 0..n {
+            for col in 0..width {
+                laid_out[at(key, col, if kind == 0 { 1 } else { 2 })] = plain[key * width + col];
+            }
+        }
+        let narrow = bf16_bytes(&laid_out);
+        let (keys, value): (Keys<'_>, Box<dyn Fn(usize, usize) -> f32>) = match kind {
+            0 => (Keys::F32(laid_out.as_chunks().0), Box::new(|key, col| plain[key * width + col])),
+            1 => (
+                Keys::Bf16(narrow.as_chunks().0),
+                Box::new(|key, col| bf16::from_f32(plain[key * width + col]).to_f32()),
+            ),
+            _ => (
+                Keys::Q8 { words: bytes.as_chunks().0, scales: scales.as_chunks().0 },
+                Box::new(|key, col| f32::from(bytes[at(key, col, 4)] as i8) * scales[key]),
+            ),
+        };
+        let q = random.values(rows * width);
         for k in sets() {
-            let mut together = vec![f32::NAN; group * n];
-            k.scores(&q, d, run(0, n), 0.125, &mut together);
-            let expected = all_dots(&k, Rows::F32(&keys), n, d, &q);
-            prop_assert_eq!(bits(&together), bits(&expected.iter().map(|x| x * 0.125).collect::<Vec<_>>()));
-            for h in 0..group {
-                let (mut low, mut high) = (vec![f32::NAN; cut], vec![f32::NAN; n - cut]);
-                k.scores(&q[h * d..][..d], d, run(0, cut), 0.125, &mut low);
-                k.scores(&q[h * d..][..d], d, run(cut, n), 0.125, &mut high);
-                prop_assert_eq!(bits(&[low, high].concat()), bits(&together[h * n..][..n]), "{}", k.name);
+            let mut together = vec![f32::NAN; rows * stride];
+            k.scores(&q, width, keys, &mut together, stride);
+            for r in 0..rows {
+                let q = &q[r * width..][..width];
+                for key in 0..n {
+                    let terms = (0..width).map(|col| f64::from(q[col]) * f64::from(value(key, col)));
+                    let (exact, magnitude) = terms.fold((0.0, 0.0), |(s, m), term| (s + term, m + term.abs()));
+                    let got = f64::from(together[r * stride + key]);
+                    prop_assert!((got - exact).abs() <= bound(16 * width, magnitude), "{}: {got} for {exact}", k.name);
+                }
+                let last = groups - 1;
+                let mut alone = vec![f32::NAN; LANES];
+                k.scores(q, width, keys.slice(width, last..groups), &mut alone, LANES);
+                prop_assert_eq!(bits(&alone), bits(&together[r * stride + last * LANES..][..LANES]), "{}", k.name);
             }
         }
     }
@@ -224,7 +262,8 @@ proptest! {
         let (values, p) = (random.values(count * cols), random.values(n * count));
         let [a, b] = [avx2, avx512].map(|k| {
             let mut acc = x.clone();
-            k.accumulate(&p, KvRun::F32(&values), cols, &mut acc);
+            let columns = Columns { values: Values::F32(&values), stride: cols, first: 0, width: cols };
+            k.accumulate(&p, count, count, columns, &mut acc);
             acc
         });
         prop_assert_eq!(bits(&a), bits(&b));
@@ -254,6 +293,62 @@ fn decodes_the_golden_mxfp4_values_exactly() {
 }
 
 #[test]
+fn swiglu_equals_the_golden() {
+    let golden = Golden::read("elementwise");
+    let [x, expected] = ["swiglu_in", "swiglu_out"].map(|name| golden.f32(name));
+    for k in sets() {
+        let mut y = vec![f32::NAN; expected.len()];
+        k.swiglu(&x, &vec![0.0; x.len()], 7.0, &mut y);
+        for (y, expected) in y.iter().zip(&expected) {
+            let error = (y - expected).abs();
+            assert!(
+                error <= 2e-6 * expected.abs().max(1.0),
+                "{}: {y}, expected {expected}",
+                k.name
+            );
+        }
+    }
+}
+
+#[test]
+fn swiglu_does_not_hide_what_is_not_a_number() {
+    for gate_up in [[f32::NAN, 1.0], [1.0, f32::NAN]] {
+        for k in sets() {
+            let mut y = [0.0];
+            k.swiglu(&gate_up, &[0.0; 2], 7.0, &mut y);
+            assert!(y[0].is_nan(), "{gate_up:?} gives {y:?}");
+        }
+    }
+}
+
+#[test]
+fn exponentials_are_those_of_the_library() {
+    let logits: Vec<f32> = (-8700..=0).map(|i| i as f32 / 100.0).collect();
+    for k in sets() {
+        let mut powers = logits.clone();
+        let sum = k.exponentials(&mut powers, 0.0);
+        let expected: f64 = logits.iter().map(|x| f64::from(*x).exp()).sum();
+        assert!(
+            (f64::from(sum) / expected - 1.0).abs() < 1e-6,
+            "{}: {sum}",
+            k.name
+        );
+        for (power, x) in powers.iter().zip(&logits) {
+            let expected = f64::from(*x).exp();
+            let error = (f64::from(*power) / expected - 1.0).abs();
+            assert!(
+                error < 2.5e-7,
+                "{}: e^{x} is {power:e}, expected {expected:e}",
+                k.name
+            );
+        }
+        assert_eq!(k.largest(&logits, -1e9), 0.0, "{}", k.name);
+        assert_eq!(k.largest(&logits[..100], 3.0), 3.0, "{}", k.name);
+        assert!(k.exponentials(&mut [f32::NAN], 0.0).is_nan(), "{}", k.name);
+    }
+}
+
+#[test]
 fn a_scale_of_255_is_not_a_number() {
     for k in sets() {
         let mut values = vec![0.0; 32];
@@ -277,71 +372,6 @@ fn unpacks_rows_that_end_inside_a_block() {
             let mut out = vec![f32::NAN; values.len()];
             k.unpack(rows, 37, &mut out);
             assert_eq!(out, values, "{}", k.name);
-        }
-    }
-}
-
-#[test]
-fn attention_with_sinks_and_window_equals_the_golden() {
-    let golden = Golden::read("attention");
-    let d = 64;
-    for (name, kind, window) in [
-        ("T129", "full", usize::MAX),
-        ("T257", "full", usize::MAX),
-        ("T128", "window", 128),
-        ("T129", "window", 128),
-        ("T257", "window", 128),
-        ("sink_high", "window", 128),
-        ("sink_low", "window", 128),
-    ] {
-        let [q, k, v, sinks, expected] =
-            ["q", "k", "v", "sinks", kind].map(|part| golden.f32(&format!("{name}.{part}")));
-        let heads = sinks.len();
-        let tokens = q.len() / (heads * d);
-        let kv_heads = k.len() / (tokens * d);
-        let group = heads / kv_heads;
-        let of_head = |x: &[f32], head: usize| -> Vec<f32> {
-            x.chunks_exact(d)
-                .skip(head)
-                .step_by(kv_heads)
-                .flatten()
-                .copied()
-                .collect()
-        };
-        // The goldens keep the last queries only.
-        let first = tokens - expected.len() / (heads * d);
-        for set in sets() {
-            let mut worst = 0.0_f32;
-            for (t, expected) in (first..tokens).zip(expected.chunks_exact(heads * d)) {
-                let from = (t + 1).saturating_sub(window);
-                let n = t + 1 - from;
-                for kv in 0..kv_heads {
-                    let (keys, values) = (of_head(&k, kv), of_head(&v, kv));
-                    let q = &q[(t * heads + kv * group) * d..][..group * d];
-                    let mut p = vec![0.0; group * n];
-                    set.scores(q, d, KvRun::F32(&keys[from * d..][..n * d]), 0.125, &mut p);
-                    for (p, sink) in p.chunks_exact_mut(n).zip(&sinks[kv * group..]) {
-                        let max = p.iter().fold(*sink, |m, l| m.max(*l));
-                        for l in p.iter_mut() {
-                            *l = (*l - max).exp();
-                        }
-                        let sum = p.iter().sum::<f32>() + (sink - max).exp();
-                        for l in p.iter_mut() {
-                            *l /= sum;
-                        }
-                    }
-                    let mut out = vec![0.0; group * d];
-                    set.accumulate(&p, KvRun::F32(&values[from * d..][..n * d]), d, &mut out);
-                    for (out, expected) in out.iter().zip(&expected[kv * group * d..]) {
-                        worst = worst.max((out - expected).abs());
-                    }
-                }
-            }
-            assert!(
-                worst < 2e-5,
-                "{name}.{kind} with {}: off by {worst}",
-                set.name
-            );
         }
     }
 }

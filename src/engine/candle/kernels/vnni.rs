@@ -6,7 +6,7 @@ use std::arch::x86_64::{
     _mm512_add_epi32, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_broadcastd_epi32,
     _mm512_broadcastq_epi64, _mm512_castsi128_si512, _mm512_castsi512_ps, _mm512_cvtepi32_ps,
     _mm512_dpbusd_epi32, _mm512_inserti32x4, _mm512_loadu_si512, _mm512_mul_ps, _mm512_set1_epi8,
-    _mm512_set1_epi32, _mm512_shuffle_epi8, _mm512_slli_epi32, _mm512_srli_epi16,
+    _mm512_set1_epi32, _mm512_shuffle_epi8, _mm512_sll_epi32, _mm512_slli_epi32, _mm512_srli_epi16,
     _mm512_srli_epi32, _mm512_storeu_si512, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64,
     _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
@@ -55,7 +55,7 @@ fn dots<const P: usize>(
     strip: &mut Strip,
     out: &mut [f32],
 ) {
-    int8::dots::<_, 1, 8, P>(w, rows, x, strip, out);
+    int8::dots::<_, 1, 4, P>(w, rows, x, strip, out);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
@@ -150,6 +150,15 @@ impl Words for Vnni {
             let four = _mm512_broadcastd_epi32(_mm_cvtsi32_si128(i32::from_le_bytes(bytes)));
             let top = _mm512_shuffle_epi8(four, _mm512_loadu_si512(TOP_BYTES.as_ptr().cast()));
             _mm512_castsi512_ps(_mm512_srli_epi32::<1>(top))
+        }
+    }
+    #[inline(always)]
+    fn e8m0_byte(self, words: Self::W, k: usize) -> __m512 {
+        // SAFETY: `self` proves the features.
+        unsafe {
+            let top = _mm512_sll_epi32(words, _mm_cvtsi32_si128(24 - 8 * k as i32));
+            let exponent = _mm512_set1_epi32(0x7f80_0000);
+            _mm512_castsi512_ps(_mm512_and_si512(_mm512_srli_epi32::<1>(top), exponent))
         }
     }
     #[inline(always)]

@@ -38,6 +38,8 @@ pub trait Words: Copy {
 
     /// `2^(byte - 127)` of four bytes, each in four lanes. 0 gives zero rather than a subnormal, 255 infinity.
     fn e8m0(self, bytes: [u8; 4]) -> V<Self>;
+    /// The same of byte `k` of each word.
+    fn e8m0_byte(self, words: Self::W, k: usize) -> V<Self>;
     /// Four BF16 values, each in four lanes.
     fn bf16_by_block(self, values: &[u8; 8]) -> V<Self>;
     /// Word `j` of each of sixteen rows, for the four words.

@@ -2,12 +2,13 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
-    __m128i, __m256, __m256i, _mm_loadu_si128, _mm_setr_epi8, _mm256_abs_epi8, _mm256_add_epi32,
-    _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_castsi256_ps, _mm256_cvtepi32_ps,
-    _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_mul_ps, _mm256_set_m128i,
-    _mm256_set1_epi8, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_shuffle_epi8, _mm256_sign_epi8,
-    _mm256_slli_epi32, _mm256_srli_epi16, _mm256_srli_epi32, _mm256_storeu_si256,
-    _mm256_unpackhi_epi32, _mm256_unpackhi_epi64, _mm256_unpacklo_epi32, _mm256_unpacklo_epi64,
+    __m128i, __m256, __m256i, _mm_cvtsi32_si128, _mm_loadu_si128, _mm_setr_epi8, _mm256_abs_epi8,
+    _mm256_add_epi32, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_castsi256_ps,
+    _mm256_cvtepi32_ps, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_mul_ps,
+    _mm256_set_m128i, _mm256_set1_epi8, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_shuffle_epi8,
+    _mm256_sign_epi8, _mm256_sll_epi32, _mm256_slli_epi32, _mm256_srli_epi16, _mm256_srli_epi32,
+    _mm256_storeu_si256, _mm256_unpackhi_epi32, _mm256_unpackhi_epi64, _mm256_unpacklo_epi32,
+    _mm256_unpacklo_epi64,
 };
 
 use super::super::Rows;
@@ -166,6 +167,22 @@ impl Words for Avx2 {
             [
                 _mm256_castsi256_ps(_mm256_srli_epi32::<1>(low)),
                 _mm256_castsi256_ps(_mm256_srli_epi32::<1>(high)),
+            ]
+        }
+    }
+    #[inline(always)]
+    fn e8m0_byte(self, words: W, k: usize) -> [__m256; 2] {
+        // SAFETY: `self` proves the features.
+        unsafe {
+            let shift = _mm_cvtsi32_si128(24 - 8 * k as i32);
+            let exponent = _mm256_set1_epi32(0x7f80_0000);
+            let [low, high] = [
+                _mm256_sll_epi32(words[0], shift),
+                _mm256_sll_epi32(words[1], shift),
+            ];
+            [
+                _mm256_castsi256_ps(_mm256_and_si256(_mm256_srli_epi32::<1>(low), exponent)),
+                _mm256_castsi256_ps(_mm256_and_si256(_mm256_srli_epi32::<1>(high), exponent)),
             ]
         }
     }

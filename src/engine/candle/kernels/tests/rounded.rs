@@ -1,5 +1,6 @@
 //! Products with rounded activations against f64 over what the rounding gave: the rounding is checked by itself.
 
+use half::bf16;
 use proptest::prelude::*;
 
 use super::{Random, bf16_bytes, decode, sets};
