@@ -246,6 +246,7 @@ fn measure(
     }
     Ok(Report {
         source: checkpoint.source.clone(),
+        weights: checkpoint.summary().weight_bytes(),
         in_use,
         load,
         from_disk,

@@ -51,15 +51,9 @@ fn reading(threads: usize, bytes: usize, time: Duration) -> f64 {
     })
 }
 
-/// Independent sums, so that the compiler makes vector code that waits for memory alone.
+/// The compiler makes vector code of it that waits for memory alone.
 fn sum(words: &[u64]) -> u64 {
-    let mut sums = [0_u64; 16];
-    for words in words.as_chunks::<16>().0 {
-        for (sum, word) in sums.iter_mut().zip(words) {
-            *sum = sum.wrapping_add(*word);
-        }
-    }
-    sums.iter().fold(0, |all, sum| all.wrapping_add(*sum))
+    words.iter().fold(0, |sum, word| sum.wrapping_add(*word))
 }
 
 /// Bytes of the largest cache of the first core, where the system tells (Linux).

@@ -144,13 +144,20 @@ mod tests {
         }
     }
 
+    /// In hundredths of a gigabyte.
+    fn rounded(bytes: u64) -> u64 {
+        (bytes + 5_000_000) / 10_000_000
+    }
+
     #[test]
     fn a_token_of_the_20b_reads_3_71_gb_with_bf16_and_2_57_gb_with_q8() {
-        assert_eq!(cost(Dense::Bf16).weight_bytes() / 10_000_000, 371);
+        assert_eq!(rounded(cost(Dense::Bf16).weight_bytes()), 371);
         // 2.57 GB, and 1 in 46 more in rows of 2,880 that are filled up to 2,944.
         let filling = (201_089 + 24 * 5120) * (23 * 136 - 2880 * 136 / 128);
         let without = cost(Dense::Q8).weight_bytes() - filling;
-        assert_eq!(without.div_ceil(10_000_000), 257);
+        // As kept.
+        assert_eq!(rounded(without + filling), 259);
+        assert_eq!(rounded(without), 257);
     }
 
     #[test]
@@ -173,7 +180,7 @@ mod tests {
     #[test]
     fn a_prompt_token_of_the_20b_takes_6_06_billion_operations_and_attention() {
         let cost = cost(Dense::Q8);
-        assert_eq!(2 * cost.products() / 1_000_000, 6_055);
+        assert_eq!(2 * cost.products() / 1_000_000, 6_056);
         let output = 2.0 * 201_088.0 * 2880.0;
         // Tokens 0, 1 and 2 see 1, 2 and 3 keys in 24 layers; a key costs 64 heads 64 products for q and 64 for v.
         let attention = 2.0 * f64::from(24 * 6 * 2 * 64 * 64);
