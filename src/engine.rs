@@ -68,6 +68,11 @@ impl KvType {
         }
     }
 
+    /// Bytes of `values` values of whole heads, as they are kept.
+    pub const fn bytes(self, values: usize) -> usize {
+        values * self.size()
+    }
+
     /// Bytes of one stored value.
     pub const fn size(self) -> usize {
         match self {

@@ -35,15 +35,16 @@ const SHORT: usize = 16;
 const MOST_REPETITIONS: usize = 10_000;
 
 const AFTER_HELP: &str = "\
-Every --prompt and every --gen is measured at every --depth. Columns: tokens/s is the median and spread the
-furthest repetition from it; reads/token are the bytes of weights and history that a decoded token must read,
-ceiling the tokens/s at which that takes all of the memory bandwidth, measured here before and after the
-tests, and reached the share of it; arithmetic are the operations of a prefill, two to a multiplication and
-addition. Load is without the vocabulary; what comes from the disk then and until the first token makes it a
-cold start.
+Every --prompt and every --gen is measured at every --depth. In the table:
+  tokens/s     the median of the repetitions; spread is how far the furthest lies from it
+  reads/token  bytes of weights and history that a decoded token must read
+  ceiling      tokens/s at which that takes all of the memory bandwidth, which is measured before
+               and after the tests; reached is the share of it
+  arithmetic   operations of a prefill, two to a multiplication and addition
+Load is without the vocabulary. A start is cold if weights came from the disk until the first token.
 
-Token ids are random, the same in every run. Tokenisation, sampling and stop tokens are left out. With
---routing text ids follow Zipf's law and stretches of 4 to 16 tokens come again, as in text.
+Token ids are random, the same in every run. Tokenisation, sampling and stop tokens are left out.
+With --routing text ids follow Zipf's law and stretches of 4 to 16 tokens come again, as in text.
 
 Ctrl-C ends it with what was measured so far.";
 

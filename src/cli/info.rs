@@ -150,6 +150,20 @@ impl<'a> Facts<'a> {
         }
     }
 
+    fn memory(&self) -> String {
+        let copy = self.dense_copy_bytes.map_or_else(String::new, |copy| {
+            format!(", 8-bit copies {}", bytes(copy))
+        });
+        format!(
+            "{} with a context of {}: weights {}{copy}, history {}, work space about {}",
+            bytes(self.needed_bytes),
+            self.context,
+            bytes(self.weight_bytes),
+            bytes(self.history_bytes),
+            bytes(self.work_bytes)
+        )
+    }
+
     /// For people. `whole` when the context is the longest the model allows.
     fn text(&self, whole: bool) -> String {
         let mut text = String::new();
@@ -222,20 +236,7 @@ impl<'a> Facts<'a> {
                 bytes(self.history_bytes_per_token)
             ),
         );
-        let copy = self.dense_copy_bytes.map_or_else(String::new, |copy| {
-            format!(", 8-bit copies {}", bytes(copy))
-        });
-        row(
-            "memory",
-            format!(
-                "{} with a context of {}: weights {}{copy}, history {}, work space about {}",
-                bytes(self.needed_bytes),
-                self.context,
-                bytes(self.weight_bytes),
-                bytes(self.history_bytes),
-                bytes(self.work_bytes)
-            ),
-        );
+        row("memory", self.memory());
         if let (Some(total), Some(available), Some(fits)) =
             (self.machine_bytes, self.available_bytes, self.fits)
         {

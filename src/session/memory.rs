@@ -95,7 +95,7 @@ impl Plan {
             weights,
             dense_copy: dense_copy(config, dense),
             work: work as u64,
-            history_per_token: (keys_and_values * kv_type.size()) as u64,
+            history_per_token: kv_type.bytes(keys_and_values) as u64,
             context,
         }
     }

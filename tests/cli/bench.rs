@@ -99,7 +99,7 @@ fn json_has_every_figure_under_its_name() {
             assert_eq!(test["ceiling_tokens_per_second"], Value::Null);
         }
     }
-    // Deeper, a token reads more: 600 bytes times the layers and heads that see the keys.
+    // Deeper, a token reads more history.
     let ceiling = |test: &Value| positive(&test["ceiling_tokens_per_second"]);
     assert!(ceiling(&tests[2]) > ceiling(&tests[5]), "{report}");
 }
@@ -230,7 +230,23 @@ fn refuses_what_cannot_be_measured_with_flag_value_and_range() {
         refused(&["--dense", "q4"]),
         refused(&["--markdown", "--json"]),
     ];
-    insta::assert_snapshot!(refusals.join("\n"), @"");
+    insta::assert_snapshot!(refusals.join("\n"), @r"
+    error: invalid value '' for '--prompt <N,...>': expected a whole number from 1 on
+    error: invalid value '' for '--prompt <N,...>': expected a whole number from 1 on
+    error: invalid value '0' for '--prompt <N,...>': expected a whole number from 1 on
+    error: invalid value '0' for '--gen <N,...>': expected a whole number from 1 on
+    error: invalid value 'many' for '--gen <N,...>': expected a whole number from 1 on
+    error: invalid value '-1' for '--depth <N,...>': expected a whole number from 0 on
+    error: invalid value '1.5' for '--depth <N,...>': expected a whole number from 0 on
+    error: invalid value '0' for '--repetitions <N>': expected a whole number from 1 to 10000
+    error: --prompt 131073 is more than the context of 131072 tokens holds, expected 1 to 131072
+    error: --gen 5000 is more than the context of 4096 tokens holds, expected 1 to 4096
+    error: --depth 131072 is more than the context of 131072 tokens holds, expected 0 to 131071
+    error: --prompt 512 is more than the context of 4096 tokens holds, expected 1 to 96 after --depth 4000
+    error: invalid value 'fp16' for '--compute <TYPE>'
+    error: invalid value 'q4' for '--dense <TYPE>'
+    error: the argument '--markdown' cannot be used with '--json'
+    ");
     // Which sets there are depends on the CPU; the portable one is there everywhere.
     let kernels = refused(&["--kernels", "sse9"]);
     let expected = "error: this CPU cannot run the `sse9` kernels, expected one of ";

@@ -197,6 +197,11 @@ fn help_is_short_and_complete() {
     129 SIGHUP, 130 Ctrl-C, 143 SIGTERM
     ----- stderr -----
     ");
+}
+
+#[test]
+fn the_help_of_run_has_every_flag() {
+    let program = Program::new();
     assert_transcript!(program.command(&["run", "-h"]), @r#"
     exit code: 0
     ----- stdout -----

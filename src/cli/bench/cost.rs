@@ -62,7 +62,7 @@ impl Cost {
 
     /// Bytes that a decoded token must read, on average over `n` of them after `depth` tokens.
     pub fn decode_bytes(&self, depth: usize, n: usize) -> f64 {
-        let values = 2 * self.config.key_value_size() * self.kv_type.size();
+        let values = self.kv_type.bytes(2 * self.config.key_value_size());
         let history = self.keys(depth, n) * values as f64 / n as f64;
         self.weight_bytes() as f64 + history
     }

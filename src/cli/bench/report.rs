@@ -260,7 +260,7 @@ impl Report {
             let (reads, ceiling, reached, arithmetic) = match self.ceiling(result) {
                 Some(ceiling) => (
                     reads(result.cost),
-                    rate(ceiling),
+                    rate(ceiling, ceiling),
                     format!("{:.0} %", 100.0 * median / ceiling),
                     none(),
                 ),
@@ -269,8 +269,8 @@ impl Report {
             [
                 format!("{} {tokens}", kind.name()),
                 depth.to_string(),
-                rate(median),
-                rate(spread),
+                rate(median, median),
+                rate(spread, median),
                 reads,
                 ceiling,
                 reached,
@@ -295,12 +295,10 @@ impl Report {
     }
 }
 
-fn rate(rate: f64) -> String {
-    if rate < 1000.0 {
-        format!("{rate:.2}")
-    } else {
-        format!("{rate:.0}")
-    }
+/// With as many digits as are worth showing of `scale`.
+fn rate(rate: f64, scale: f64) -> String {
+    let digits = if scale < 1000.0 { 2 } else { 0 };
+    format!("{rate:.digits$}")
 }
 
 fn reads(bytes: f64) -> String {
@@ -374,7 +372,7 @@ mod tests {
 
         test         depth  tokens/s  spread  reads/token  ceiling  reached   arithmetic
         prefill 512      0     72.50    0.25                                 435.0 Gop/s
-        decode 64     2048     15.00    0.50       2.50 GB    20.00     75 %
+        decode 64     2048     15.00    0.50      2.50 GB    20.00     75 %
 
         Median of up to 3 runs after a warm-up; spread is the furthest from the median. Random token ids (uniform);
         tokenisation, sampling and stop tokens are left out. The ceiling is the higher bandwidth over what a
