@@ -1,6 +1,7 @@
 //! The command line: parses, runs, prints one error.
 
 mod args;
+mod bench;
 mod chat;
 mod config;
 mod error;
@@ -61,6 +62,7 @@ Examples:
   gptoss pull 20b                                            fetch gpt-oss-20b (13.8 GB)
   gptoss run 'Why is the sky blue?'                          ask it
   gptoss run --prompt question.txt --output answer.txt       files in, files out
+  gptoss bench --model 20b                                   how fast it runs here
   gptoss info --model 20b --context 32768                    what it needs; does it fit here
 
 Exit codes: 0 done, 1 failed, 2 wrong command line, 3 the model ended without an answer,
@@ -81,6 +83,8 @@ enum Command {
     Chat(Box<chat::Args>),
     /// Answer one prompt
     Run(Box<args::Run>),
+    /// Measure how fast a model runs here
+    Bench(bench::Args),
     /// Show what a checkpoint holds, what it needs, and whether it fits here
     Info(args::Info),
     /// Fetch a model into the Hugging Face cache
@@ -113,6 +117,7 @@ fn execute(command: Command) -> anyhow::Result<u8> {
     let exit = match command {
         Command::Chat(args) => return chat::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Info(args) => print(&info::run(&args)?),
         Command::Config(args) => print(&config::run(&args)?),
         Command::Pull(args) => pull::run(&args).map(|()| Exit::Success),

@@ -14,16 +14,18 @@ pub mod sampler;
 mod testing;
 pub mod twin;
 
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub use generator::{Event, Finish, Generator, Output, Request, Stats};
+pub use generator::{CHUNK, Event, Finish, Generator, Output, Request, Stats};
 pub use sampler::{Sampler, Sampling};
 
 use crate::checkpoint::Checkpoint;
 use backend::Engine;
 use cache::KvCache;
+use candle::kernels::{Q8Quad, QUAD};
 use model::Transformer;
 
 /// Asks a running generation to stop; one per turn, so that a late request cannot hit the next one.
@@ -60,8 +62,17 @@ pub enum KvType {
 }
 
 impl KvType {
-    /// Bytes of `head_dim` stored values.
-    pub const fn size(self, head_dim: usize) -> usize {
+    /// As on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bf16 => "bf16",
+            Self::F32 => "f32",
+            Self::Q8 => "q8",
+        }
+    }
+
+    /// Bytes of the `head_dim` stored values of one head.
+    pub const fn bytes(self, head_dim: usize) -> usize {
         match self {
             Self::Bf16 => 2 * head_dim,
             Self::F32 => 4 * head_dim,
@@ -105,6 +116,24 @@ pub enum Dense {
     Q8,
 }
 
+impl Dense {
+    /// As on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bf16 => "bf16",
+            Self::Q8 => "q8",
+        }
+    }
+
+    /// Bytes of a matrix of `rows` rows as it is kept: rows of 8-bit weights are filled up to whole blocks.
+    pub const fn bytes(self, rows: usize, cols: usize) -> usize {
+        match self {
+            Self::Bf16 => 2 * rows * cols,
+            Self::Q8 => rows * cols.div_ceil(QUAD) * size_of::<Q8Quad>(),
+        }
+    }
+}
+
 /// What to run with.
 #[derive(Clone, Debug, Default)]
 pub struct EngineOptions {
@@ -120,6 +149,46 @@ pub struct EngineOptions {
     pub dense: Dense,
     /// A set of CPU kernels by name; `None`: the fastest.
     pub kernels: Option<String>,
+}
+
+impl EngineOptions {
+    /// What these options come to on this machine.
+    ///
+    /// # Errors
+    /// [`Error::Kernels`] where this CPU cannot run the kernels asked for.
+    pub fn in_use(&self) -> Result<InUse, Error> {
+        Ok(candle::in_use(&candle::kernels_for(self)?, self))
+    }
+}
+
+/// What [`EngineOptions`] come to on a machine: every choice is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InUse {
+    /// The set of CPU kernels.
+    pub kernels: &'static str,
+    /// How far activations are rounded.
+    pub compute: Compute,
+    /// How the dense weights are kept.
+    pub dense: Dense,
+    /// How the history is stored.
+    pub kv_type: KvType,
+    /// How many compute.
+    pub threads: usize,
+}
+
+impl fmt::Display for InUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.threads == 1 { "" } else { "s" };
+        write!(
+            f,
+            "cpu (candle, {}, compute {}, dense {}, kv {}, {} thread{plural})",
+            self.kernels,
+            self.compute.name(),
+            self.dense.name(),
+            self.kv_type.name(),
+            self.threads,
+        )
+    }
 }
 
 /// Why the engine could not go on.
@@ -208,7 +277,7 @@ pub trait LanguageModel: Send {
         cancel: &Cancel,
     ) -> Result<Option<Vec<f32>>, Error>;
 
-    /// For the figures: `cpu (candle, avx512, 2 threads)`.
+    /// For the figures: `cpu (candle, avx2, compute f32, dense bf16, kv bf16, 2 threads)`.
     fn describe(&self) -> String;
 }
 

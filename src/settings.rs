@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub use given::{Given, KEYS, MOST_THREADS, variable};
 pub use paths::Paths;
 
-use crate::session::{KvType, Reasoning, Sampling};
+use crate::session::{Compute, Dense, KvType, Reasoning, Sampling};
 
 /// The commented configuration file that says what the defaults are.
 pub const DEFAULT_CONFIG: &str = include_str!("../assets/config.toml");
@@ -48,6 +48,80 @@ impl ThemeName {
     }
 }
 
+/// A value of a setting: its name, itself, and what the help says of it.
+pub type Named<T> = (&'static str, T, &'static str);
+
+/// How the history may be kept.
+pub const KV_TYPES: &[Named<KvType>] = &[
+    ("bf16", KvType::Bf16, "BFloat16"),
+    ("f32", KvType::F32, "Twice the memory, nothing rounded"),
+    ("q8", KvType::Q8, "Half the memory, a scale for each head"),
+];
+
+/// How products may be computed.
+pub const COMPUTE: &[Named<Choice<Compute>>] = &[
+    (
+        "auto",
+        Choice::Auto,
+        "The fastest that is no further from f32 than the official model in BFloat16",
+    ),
+    ("f32", Choice::Only(Compute::F32), "Exact"),
+    (
+        "bf16",
+        Choice::Only(Compute::Bf16),
+        "Activations rounded to BFloat16",
+    ),
+    (
+        "int16",
+        Choice::Only(Compute::Int16),
+        "Activations rounded to 15 bits with a scale for each 32",
+    ),
+    (
+        "int8",
+        Choice::Only(Compute::Int8),
+        "Activations rounded to 8 bits with a scale for each 32, as llama.cpp does",
+    ),
+];
+
+/// How the dense weights (attention, embedding and output) may be kept.
+pub const DENSE: &[Named<Dense>] = &[
+    ("bf16", Dense::Bf16, "As published, read from the file"),
+    (
+        "q8",
+        Dense::Q8,
+        "Rounded at load to 8 bits, as in GGUF Q8_0: faster, in memory beside the file",
+    ),
+];
+
+/// What may be left to the program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice<T> {
+    /// The program chooses.
+    #[default]
+    Auto,
+    /// This one.
+    Only(T),
+}
+
+impl<T> Choice<T> {
+    /// What was chosen, if the program is not to choose.
+    pub fn chosen(self) -> Option<T> {
+        match self {
+            Self::Auto => None,
+            Self::Only(value) => Some(value),
+        }
+    }
+}
+
+impl From<&str> for Choice<String> {
+    fn from(name: &str) -> Self {
+        match name {
+            "auto" => Self::Auto,
+            name => Self::Only(name.to_owned()),
+        }
+    }
+}
+
 /// What was decided.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, clippy::struct_excessive_bools)]
@@ -59,6 +133,10 @@ pub struct Settings {
     pub max_tokens: Option<usize>,
     pub context: Option<usize>,
     pub kv_type: KvType,
+    pub compute: Option<Compute>,
+    pub dense: Dense,
+    /// A set of CPU kernels by name.
+    pub kernels: Option<String>,
     pub threads: Option<usize>,
     pub theme: ThemeName,
     /// The mouse wheel scrolls (and the terminal's selection needs Shift).
@@ -79,6 +157,9 @@ impl Default for Settings {
             max_tokens: None,
             context: None,
             kv_type: KvType::default(),
+            compute: None,
+            dense: Dense::default(),
+            kernels: None,
             threads: None,
             theme: ThemeName::default(),
             mouse: true,

@@ -1,13 +1,15 @@
-//! The flags of `run` and `info`. Strings become values here; the inside never sees one.
+//! The flags of `run` and `info`, and those that other commands share. Strings become values here; the inside never sees one.
 
 use std::num::IntErrorKind;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 
+use super::error::Failure;
 use crate::hub::ModelRef;
-use crate::session::{KvType, LoadOptions, Reasoning};
-use crate::settings::{Given, MOST_THREADS, Settings};
+use crate::session::{Compute, Dense, KvType, LoadOptions, Reasoning};
+use crate::settings::{COMPUTE, Choice, DENSE, Given, KV_TYPES, MOST_THREADS, Named, Settings};
 
 /// Which model and how its history is kept.
 #[derive(Args, Debug)]
@@ -20,8 +22,8 @@ pub struct ModelArgs {
     #[arg(long, value_name = "TOKENS", value_parser = positive, allow_negative_numbers = true)]
     pub context: Option<usize>,
     /// How keys and values of the context are kept [default: bf16]
-    #[arg(long, value_name = "TYPE", value_enum)]
-    pub kv_type: Option<KvChoice>,
+    #[arg(long, value_name = "TYPE", value_parser = named(KV_TYPES))]
+    pub kv_type: Option<KvType>,
 }
 
 /// `gptoss info`
@@ -156,21 +158,18 @@ pub struct MachineArgs {
     /// What to run on
     #[arg(long, value_name = "DEVICE", value_enum, default_value_t)]
     pub device: Device,
-    /// How products are computed
-    #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
-    pub compute: Compute,
+    /// How far activations are rounded for products [default: auto]
+    #[arg(long, value_name = "TYPE", value_parser = named(COMPUTE))]
+    pub compute: Option<Choice<Compute>>,
+    /// How the weights of attention, embedding and output are kept [default: bf16]
+    #[arg(long, value_name = "TYPE", value_parser = named(DENSE))]
+    pub dense: Option<Dense>,
+    /// CPU kernels by name, or `auto`: the fastest [default: auto]
+    #[arg(long, value_name = "NAME")]
+    pub kernels: Option<String>,
     /// Threads to compute with [default: one per core]
     #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     pub threads: Option<usize>,
-}
-
-/// `--kv-type`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum KvChoice {
-    /// BFloat16
-    Bf16,
-    /// Twice the memory, nothing rounded
-    F32,
 }
 
 /// `--device`
@@ -183,30 +182,13 @@ pub enum Device {
     Cpu,
 }
 
-/// `--compute`
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Compute {
-    /// Exact
-    #[default]
-    F32,
-}
-
-impl From<KvChoice> for KvType {
-    fn from(choice: KvChoice) -> Self {
-        match choice {
-            KvChoice::Bf16 => Self::Bf16,
-            KvChoice::F32 => Self::F32,
-        }
-    }
-}
-
 impl ModelArgs {
     /// What these flags say.
     pub fn given(&self) -> Given {
         Given {
             model: self.model.as_ref().map(ModelRef::to_string),
             context: self.context,
-            kv_type: self.kv_type.map(KvType::from),
+            kv_type: self.kv_type,
             ..Given::default()
         }
     }
@@ -232,20 +214,36 @@ impl MachineArgs {
     /// What these flags say.
     pub fn given(&self) -> Given {
         Given {
+            compute: self.compute,
+            dense: self.dense,
+            kernels: self.kernels.as_deref().map(Choice::from),
             threads: self.threads,
             ..Given::default()
         }
     }
 
     /// How the model is loaded.
-    pub fn load_options(&self, settings: &Settings) -> LoadOptions {
-        // One device and one way to compute so far: every choice means them.
-        let (Device::Auto | Device::Cpu, Compute::F32) = (self.device, self.compute);
-        LoadOptions {
+    ///
+    /// # Errors
+    /// When this machine cannot do it so.
+    pub fn load_options(&self, settings: &Settings) -> anyhow::Result<LoadOptions> {
+        // One device so far: every choice means it.
+        let (Device::Auto | Device::Cpu) = self.device;
+        let options = LoadOptions {
             kv_type: settings.kv_type,
             context: settings.context,
             threads: settings.threads,
-            ..LoadOptions::default()
+            compute: settings.compute,
+            dense: settings.dense,
+            kernels: settings.kernels.clone(),
+        };
+        match options.in_use() {
+            Ok(_) => Ok(options),
+            Err(error) => Err(Failure::usage(
+                error.to_string(),
+                "--kernels auto takes the fastest of them",
+            )
+            .into()),
         }
     }
 }
@@ -268,11 +266,25 @@ impl Run {
     }
 }
 
-fn positive(text: &str) -> Result<usize, String> {
+/// One of `known`, by name.
+fn named<T>(known: &'static [Named<T>]) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let values = known
+        .iter()
+        .map(|(name, _, meaning)| PossibleValue::new(*name).help(*meaning));
+    PossibleValuesParser::new(values).map(|text| {
+        let named = known.iter().find(|(name, ..)| *name == text);
+        named.expect("clap lets no other name pass").1
+    })
+}
+
+pub fn positive(text: &str) -> Result<usize, String> {
     whole_from(1, text)
 }
 
-fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+pub fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     whole_from(0, text)
 }
 

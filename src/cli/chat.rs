@@ -196,7 +196,7 @@ impl Args {
             }));
         }
         let agreed = agreed(settings)?;
-        let (settings, options) = (settings.clone(), self.machine.load_options(settings));
+        let (settings, options) = (settings.clone(), self.machine.load_options(settings)?);
         Ok(Box::new(move |name, on_progress| {
             let settings = Settings {
                 model: name.to_owned(),
@@ -321,6 +321,7 @@ fn load(
         &checkpoint.config,
         checkpoint.summary().weight_bytes(),
         options.kv_type,
+        options.dense,
         options.context.unwrap_or(0),
     );
     let warning = match Machine::here() {

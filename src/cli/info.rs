@@ -44,6 +44,8 @@ struct Facts<'a> {
     history_bytes_per_token: u64,
     history_bytes: u64,
     work_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dense_copy_bytes: Option<u64>,
     needed_bytes: u64,
     machine_bytes: Option<u64>,
     available_bytes: Option<u64>,
@@ -74,6 +76,7 @@ pub fn run(args: &args::Info) -> anyhow::Result<Vec<u8>> {
         &checkpoint.config,
         summary.weight_bytes(),
         settings.kv_type,
+        settings.dense,
         context,
     );
     let facts = Facts::new(&checkpoint, &summary, &plan, Machine::here(), toy);
@@ -130,6 +133,7 @@ impl<'a> Facts<'a> {
             history_bytes_per_token: plan.history_per_token,
             history_bytes: plan.history(),
             work_bytes: plan.work,
+            dense_copy_bytes: (plan.dense_copy > 0).then_some(plan.dense_copy),
             needed_bytes: plan.needed(),
             machine_bytes: machine.map(|machine| machine.total),
             available_bytes: machine.map(|machine| machine.available),
@@ -144,6 +148,20 @@ impl<'a> Facts<'a> {
                 })
                 .collect(),
         }
+    }
+
+    fn memory(&self) -> String {
+        let copy = self.dense_copy_bytes.map_or_else(String::new, |copy| {
+            format!(", 8-bit copies {}", bytes(copy))
+        });
+        format!(
+            "{} with a context of {}: weights {}{copy}, history {}, work space about {}",
+            bytes(self.needed_bytes),
+            self.context,
+            bytes(self.weight_bytes),
+            bytes(self.history_bytes),
+            bytes(self.work_bytes)
+        )
     }
 
     /// For people. `whole` when the context is the longest the model allows.
@@ -218,17 +236,7 @@ impl<'a> Facts<'a> {
                 bytes(self.history_bytes_per_token)
             ),
         );
-        row(
-            "memory",
-            format!(
-                "{} with a context of {}: weights {}, history {}, work space about {}",
-                bytes(self.needed_bytes),
-                self.context,
-                bytes(self.weight_bytes),
-                bytes(self.history_bytes),
-                bytes(self.work_bytes)
-            ),
-        );
+        row("memory", self.memory());
         if let (Some(total), Some(available), Some(fits)) =
             (self.machine_bytes, self.available_bytes, self.fits)
         {

@@ -87,27 +87,45 @@ pub fn named(settings: &Settings) -> anyhow::Result<ModelRef> {
 /// # Errors
 /// When it cannot work on this machine.
 pub fn check_memory(plan: &Plan, machine: Machine) -> anyhow::Result<Option<String>> {
-    match plan.fit(machine) {
+    let fit = plan.fit(machine);
+    let without_copy = if plan.as_published().fit(machine) == fit {
+        String::new()
+    } else {
+        format!("; --dense bf16 needs {} less", bytes(plan.dense_copy))
+    };
+    match fit {
         Fit::Fits => Ok(None),
         Fit::Crowded => Ok(Some(format!(
-            "{} of memory are needed and {} are free now: other programs may slow it down",
+            "{} of memory are needed and {} are free now: other programs may slow it down{without_copy}",
             bytes(plan.needed()),
             bytes(machine.available),
         ))),
         Fit::WeightsFromDisk => Ok(Some(format!(
             "the weights ({}) do not stay in memory here ({}): they are read from the disk again \
-             for every token, which is slow",
+             for every token, which is slow{without_copy}",
             bytes(plan.weights),
             bytes(machine.total),
         ))),
         Fit::TooLarge => {
-            let hint = match plan.context_within(machine.total.saturating_add(plan.weights)) {
-                0 => "a smaller model is needed".to_owned(),
-                context => format!("--context {context} is the most that fits"),
+            let room = machine.total.saturating_add(plan.weights);
+            let most = |plan: Plan| plan.context_within(room);
+            let hint = match (most(*plan), most(plan.as_published())) {
+                (0, 0) => "a smaller model is needed".to_owned(),
+                (0, published) => {
+                    format!("--dense bf16 --context {published} is the most that fits")
+                }
+                (context, published) if context < published => format!(
+                    "--context {context} is the most that fits, and {published} with --dense bf16"
+                ),
+                (context, _) => format!("--context {context} is the most that fits"),
+            };
+            let copies = match plan.dense_copy {
+                0 => String::new(),
+                copy => format!(", 8-bit weights {}", bytes(copy)),
             };
             Err(Failure::new(
                 format!(
-                    "a context of {} tokens takes {} and this machine has {}",
+                    "a context of {} tokens takes {}{copies} and this machine has {}",
                     plan.context,
                     bytes(plan.history()),
                     bytes(machine.total),
@@ -126,6 +144,7 @@ mod tests {
     /// The 20b with a context of 100,000 tokens.
     const PLAN: Plan = Plan {
         weights: 13_800_000_000,
+        dense_copy: 0,
         work: 250_000_000,
         history_per_token: 50_000,
         context: 100_000,
@@ -176,6 +195,46 @@ mod tests {
         assert!(
             format!("{failure:?}").contains("--context 75000 is the most that fits"),
             "{failure:?}"
+        );
+    }
+
+    #[test]
+    fn says_what_8_bit_weights_cost_where_it_matters() {
+        let plan = Plan {
+            dense_copy: 2_000_000_000,
+            ..PLAN
+        };
+        let machine = |total, available| Machine { total, available };
+        let said = |machine| {
+            check_memory(&plan, machine).map_err(|error| {
+                let (message, hint) = crate::cli::error::parts(&error);
+                format!("{message}; {}", hint.unwrap_or_default())
+            })
+        };
+        assert_eq!(said(machine(32_000_000_000, 28_000_000_000)), Ok(None));
+        assert_eq!(
+            said(machine(20_000_000_000, 18_000_000_000)),
+            Ok(Some(
+                "the weights (13.8 GB) do not stay in memory here (20.0 GB): they are read from the disk again for \
+                 every token, which is slow; --dense bf16 needs 2.0 GB less"
+                    .to_owned()
+            ))
+        );
+        assert_eq!(
+            said(machine(6_000_000_000, 6_000_000_000)),
+            Err(
+                "a context of 100000 tokens takes 5.0 GB, 8-bit weights 2.0 GB and this machine has 6.0 GB; \
+                 --context 75000 is the most that fits, and 100000 with --dense bf16"
+                    .to_owned()
+            )
+        );
+        assert_eq!(
+            said(machine(2_200_000_000, 2_200_000_000)),
+            Err(
+                "a context of 100000 tokens takes 5.0 GB, 8-bit weights 2.0 GB and this machine has 2.2 GB; \
+                 --dense bf16 --context 39000 is the most that fits"
+                    .to_owned()
+            )
         );
     }
 }

@@ -45,6 +45,7 @@ pub fn run(args: &args::Run) -> anyhow::Result<Exit> {
         .sampling
         .validate()
         .map_err(|error| Failure::usage(error.to_string(), ""))?;
+    let load_options = args.machine.load_options(&settings)?;
     let prompt = prompt(args, &settings)?;
     let answer = match &args.output {
         Some(path) => Answer::file(path)?,
@@ -55,9 +56,9 @@ pub fn run(args: &args::Run) -> anyhow::Result<Exit> {
     // A download has its own way with Ctrl-C, so signals are taken over after it.
     let checkpoint = model::open(&settings, screen.is_interactive())?;
     let interrupt = Interrupt::install(leave(&screen, &answer)).context("cannot handle signals")?;
-    let load_options = args.machine.load_options(&settings);
     let weights = checkpoint.summary().weight_bytes();
-    let plan = |context| Plan::new(&checkpoint.config, weights, load_options.kv_type, context);
+    let (kv_type, dense) = (load_options.kv_type, load_options.dense);
+    let plan = |context| Plan::new(&checkpoint.config, weights, kv_type, dense, context);
     let machine = Machine::here();
     if let Some(machine) = machine
         && let Some(warning) = model::check_memory(&plan(settings.context.unwrap_or(0)), machine)?

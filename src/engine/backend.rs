@@ -39,7 +39,7 @@ pub trait Engine: Send + Sync {
     /// The keys and values of one layer.
     type History: Send;
 
-    /// What the figures call it: `cpu (candle, avx512, 2 threads)`.
+    /// What the figures call it: `cpu (candle, avx2, compute f32, dense bf16, kv bf16, 2 threads)`.
     fn describe(&self) -> String;
 
     /// Runs a whole forward pass, where the engine's threads are at hand.

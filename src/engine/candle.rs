@@ -28,7 +28,7 @@ use self::kernels::{Kernels, Q8Quad, QUAD, Rows};
 use self::products::{Arithmetic, LinearView, Scratch};
 use super::backend::{Engine, Routing};
 use super::rope::Rope;
-use super::{Dense, EngineOptions, Error, KvType};
+use super::{Dense, EngineOptions, Error, InUse, KvType};
 use crate::checkpoint::{Bf16, Experts, Linear};
 
 type Burn = Candle<f32, i64>;
@@ -36,7 +36,7 @@ type Burn = Candle<f32, i64>;
 /// The CPU engine: a kernel set and a pool of threads.
 pub struct Cpu {
     arithmetic: Arithmetic,
-    dense: Dense,
+    in_use: InUse,
     pool: ThreadPool,
     scratch: Mutex<Scratch>,
 }
@@ -48,14 +48,7 @@ impl Cpu {
     /// [`Error::Kernels`] where this CPU cannot run the kernels asked for, [`Error::Device`] where the threads
     /// cannot be started.
     pub fn new(options: &EngineOptions) -> Result<Self, Error> {
-        let kernels = match &options.kernels {
-            None => Kernels::detect(),
-            Some(name) => Kernels::by_name(name).ok_or_else(|| Error::Kernels {
-                name: name.clone(),
-                available: Kernels::available().map(|set| set.name).collect(),
-            })?,
-        };
-        Self::with_kernels(kernels, options)
+        Self::with_kernels(kernels_for(options)?, options)
     }
 
     /// As [`new`](Self::new), with a kernel set of one's own choice.
@@ -63,7 +56,8 @@ impl Cpu {
     /// # Errors
     /// [`Error::Device`] where the threads cannot be started.
     pub fn with_kernels(kernels: Kernels, options: &EngineOptions) -> Result<Self, Error> {
-        let threads = options.threads.unwrap_or_else(physical_cores);
+        let in_use = in_use(&kernels, options);
+        let threads = in_use.threads;
         let pool = ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|i| format!("gptoss-{i}"))
@@ -71,14 +65,39 @@ impl Cpu {
             .map_err(|error| Error::Device(format!("starting {threads} threads: {error}")))?;
         let arithmetic = Arithmetic {
             kernels,
-            compute: kernels.compute(options.compute),
+            compute: in_use.compute,
         };
         Ok(Self {
             arithmetic,
-            dense: options.dense,
+            in_use,
             pool,
             scratch: Mutex::default(),
         })
+    }
+}
+
+/// The kernels that `options` ask for, or the fastest of this machine.
+///
+/// # Errors
+/// [`Error::Kernels`] where this CPU cannot run them.
+pub fn kernels_for(options: &EngineOptions) -> Result<Kernels, Error> {
+    let Some(name) = &options.kernels else {
+        return Ok(Kernels::detect());
+    };
+    Kernels::by_name(name).ok_or_else(|| Error::Kernels {
+        name: name.clone(),
+        available: Kernels::available().map(|set| set.name).collect(),
+    })
+}
+
+/// What `options` come to with `kernels`.
+pub fn in_use(kernels: &Kernels, options: &EngineOptions) -> InUse {
+    InUse {
+        kernels: kernels.name,
+        compute: kernels.compute(options.compute),
+        dense: options.dense,
+        kv_type: options.kv_type,
+        threads: options.threads.unwrap_or_else(physical_cores),
     }
 }
 
@@ -166,12 +185,7 @@ impl Engine for Cpu {
     type History = History;
 
     fn describe(&self) -> String {
-        let threads = self.pool.current_num_threads();
-        let plural = if threads == 1 { "" } else { "s" };
-        format!(
-            "cpu (candle, {}, {threads} thread{plural})",
-            self.arithmetic.kernels.name
-        )
+        self.in_use.to_string()
     }
 
     fn run<R: Send>(&self, forward: impl FnOnce() -> R + Send) -> R {
@@ -183,7 +197,8 @@ impl Engine for Cpu {
     }
 
     fn load_linear(&self, parts: &[&Linear]) -> Self::Linear {
-        let matrix = |part: &&Linear| Matrix::new(&part.weight, Some(&part.bias), self.dense);
+        let matrix =
+            |part: &&Linear| Matrix::new(&part.weight, Some(&part.bias), self.in_use.dense);
         self.run(|| parts.iter().map(matrix).collect())
     }
 
@@ -192,7 +207,7 @@ impl Engine for Cpu {
     }
 
     fn load_table(&self, table: &Bf16) -> Self::Table {
-        self.run(|| Matrix::new(table, None, self.dense))
+        self.run(|| Matrix::new(table, None, self.in_use.dense))
     }
 
     fn load_experts(&self, gate_up: &Experts, down: &Experts) -> Self::Experts {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Cancel, Error, LanguageModel, Sampler, Sampling};
 
 /// Prompt tokens per forward pass.
-const CHUNK: usize = 512;
+pub const CHUNK: usize = 512;
 
 /// One generation.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! How much memory a checkpoint needs and how much this machine has.
 
-use super::KvType;
+use super::{Dense, KvType};
 use crate::checkpoint::Config;
 
 /// Tokens of a prompt that are worked on at once, for the estimate of the work space.
@@ -51,6 +51,8 @@ impl Machine {
 pub struct Plan {
     /// The weights. Mapped from their files: short of memory they are read again and again instead.
     pub weights: u64,
+    /// What the dense weights take beside the map where they are kept in 8 bits, else nothing.
+    pub dense_copy: u64,
     /// Activations of a prompt chunk, logits and vocabulary: an estimate.
     pub work: u64,
     /// KV history per token, all layers.
@@ -75,7 +77,13 @@ pub enum Fit {
 
 impl Plan {
     /// The plan for `context` positions of a model of `weights` bytes.
-    pub fn new(config: &Config, weights: u64, kv_type: KvType, context: usize) -> Self {
+    pub fn new(
+        config: &Config,
+        weights: u64,
+        kv_type: KvType,
+        dense: Dense,
+        context: usize,
+    ) -> Self {
         let heads = config.num_attention_heads * config.head_dim;
         let expert = 2 * config.intermediate_size + config.hidden_size;
         let per_token = 4 * config.hidden_size + 2 * heads + config.experts_per_token * expert;
@@ -84,8 +92,9 @@ impl Plan {
         let keys_and_values = 2 * config.num_hidden_layers * config.num_key_value_heads;
         Self {
             weights,
+            dense_copy: dense_copy(config, dense),
             work: work as u64,
-            history_per_token: (keys_and_values * kv_type.size(config.head_dim)) as u64,
+            history_per_token: (keys_and_values * kv_type.bytes(config.head_dim)) as u64,
             context,
         }
     }
@@ -95,14 +104,25 @@ impl Plan {
         self.history_per_token.saturating_mul(self.context as u64)
     }
 
-    /// Weights, work space and the whole history.
+    /// Weights, a copy of some of them, work space and the whole history.
     pub fn needed(&self) -> u64 {
         self.anonymous().saturating_add(self.weights)
     }
 
     /// What must be in memory: all but the weights.
     fn anonymous(&self) -> u64 {
-        self.history().saturating_add(self.work)
+        self.history()
+            .saturating_add(self.work)
+            .saturating_add(self.dense_copy)
+    }
+
+    /// The plan without 8-bit copies.
+    #[must_use]
+    pub fn as_published(self) -> Self {
+        Self {
+            dense_copy: 0,
+            ..self
+        }
     }
 
     /// How it goes on `machine`.
@@ -120,10 +140,65 @@ impl Plan {
 
     /// The longest context, up to the planned one, that stays in `bytes` with weights and work space.
     pub fn context_within(&self, bytes: u64) -> usize {
-        let left = bytes.saturating_sub(self.weights.saturating_add(self.work));
+        let left = bytes.saturating_sub(self.weights + self.dense_copy + self.work);
         let positions = left / self.history_per_token.max(1);
         usize::try_from(positions).map_or(self.context, |positions| positions.min(self.context))
     }
+}
+
+/// Attention, embedding and output in 8 bits.
+fn dense_copy(config: &Config, dense: Dense) -> u64 {
+    if dense == Dense::Bf16 {
+        return 0;
+    }
+    let (hidden, heads) = (config.hidden_size, config.query_size());
+    let layer =
+        dense.bytes(heads + 2 * config.key_value_size(), hidden) + dense.bytes(hidden, heads);
+    let tables = 2 * dense.bytes(config.vocab_size, hidden);
+    (config.num_hidden_layers * layer + tables) as u64
+}
+
+/// What of this process is in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resident {
+    /// Bytes of its own.
+    pub anonymous: u64,
+    /// Bytes of mapped files; the system can take them back.
+    pub mapped: u64,
+}
+
+impl Resident {
+    /// What it is now; `None` where the system does not tell.
+    pub fn now() -> Option<Self> {
+        Self::of_status(&std::fs::read_to_string("/proc/self/status").ok()?)
+    }
+
+    /// Of the text of `/proc/self/status`.
+    fn of_status(text: &str) -> Option<Self> {
+        let bytes = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+            let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+            Some(kibibytes * 1024)
+        };
+        Some(Self {
+            anonymous: bytes("RssAnon:")?,
+            mapped: bytes("RssFile:")? + bytes("RssShmem:")?,
+        })
+    }
+
+    /// All of it.
+    pub fn total(self) -> u64 {
+        self.anonymous + self.mapped
+    }
+}
+
+/// Bytes that this process has made the system read from the disk so far; `None` where the system does not tell.
+pub fn read_from_disk() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/io").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("read_bytes:"))?;
+    line.trim().parse().ok()
 }
 
 /// The most memory this process has held so far, in bytes, mapped files included; `None` where the
@@ -180,14 +255,20 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     fn plan(context: usize) -> Plan {
-        Plan::new(&config(), 13_761_264_768, KvType::Bf16, context)
+        Plan::new(
+            &config(),
+            13_761_264_768,
+            KvType::Bf16,
+            Dense::Bf16,
+            context,
+        )
     }
 
     #[test]
     fn the_history_of_the_20b_is_48_kib_per_token() {
         assert_eq!(plan(0).history_per_token, 48 * 1024);
         assert_eq!(plan(131_072).history(), 6 * GIB);
-        let f32 = Plan::new(&config(), 0, KvType::F32, 131_072);
+        let f32 = Plan::new(&config(), 0, KvType::F32, Dense::Bf16, 131_072);
         assert_eq!(f32.history(), 12 * GIB);
     }
 
@@ -221,6 +302,32 @@ mod tests {
         assert_eq!(plan.context_within(room), 1000);
         assert_eq!(plan.context_within(GIB), 0);
         assert_eq!(plan.context_within(u64::MAX), 131_072);
+    }
+
+    #[test]
+    fn dense_weights_in_8_bits_take_136_bytes_for_128_values_beside_the_map() {
+        let plan = Plan::new(&config(), 13_761_264_768, KvType::Bf16, Dense::Q8, 8192);
+        // 2,880 columns are 22.5 times 128, so 23 times 136 bytes; 4,096 are 32 times.
+        let layer = (4096 + 2 * 512) * 23 * 136 + 2880 * 32 * 136;
+        assert_eq!(plan.dense_copy, 24 * layer + 2 * 201_088 * 23 * 136);
+        assert_eq!(plan.dense_copy, 1_943_185_408);
+        let published = self::plan(8192);
+        assert_eq!(plan.needed(), published.needed() + plan.dense_copy);
+        assert_eq!(plan.as_published(), published);
+        let room = plan.weights + plan.dense_copy + plan.work + 1000 * plan.history_per_token;
+        assert_eq!(plan.context_within(room), 1000);
+    }
+
+    #[test]
+    fn anonymous_and_mapped_memory_are_read_apart() {
+        let text = "VmRSS:\t    5120 kB\nRssAnon:\t    1024 kB\nRssFile:\t    4000 kB\nRssShmem:\t      96 kB\n";
+        let expected = Resident {
+            anonymous: 1 << 20,
+            mapped: 4 << 20,
+        };
+        assert_eq!(Resident::of_status(text), Some(expected));
+        assert_eq!(expected.total(), 5 << 20);
+        assert_eq!(Resident::of_status("VmRSS:\t1 kB\n"), None);
     }
 
     #[test]

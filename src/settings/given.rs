@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::str::FromStr;
 
-use super::{Error, Settings, ThemeName};
-use crate::session::{KvType, Reasoning, Sampling};
+use super::{COMPUTE, Choice, DENSE, Error, KV_TYPES, Named, Settings, ThemeName};
+use crate::session::{Compute, Dense, KvType, Reasoning, Sampling};
 
 /// Every setting: the key of the configuration file, and `--key` where there is a flag.
-pub const KEYS: [&str; 17] = [
+pub const KEYS: [&str; 20] = [
     "model",
     "system",
     "reasoning",
@@ -20,6 +20,9 @@ pub const KEYS: [&str; 17] = [
     "max-tokens",
     "context",
     "kv-type",
+    "compute",
+    "dense",
+    "kernels",
     "threads",
     "theme",
     "mouse",
@@ -91,6 +94,9 @@ pub struct Given {
     pub max_tokens: Option<usize>,
     pub context: Option<usize>,
     pub kv_type: Option<KvType>,
+    pub compute: Option<Choice<Compute>>,
+    pub dense: Option<Dense>,
+    pub kernels: Option<Choice<String>>,
     pub threads: Option<usize>,
     pub theme: Option<ThemeName>,
     pub mouse: Option<bool>,
@@ -127,6 +133,9 @@ impl Given {
             max_tokens: self.max_tokens.or(other.max_tokens),
             context: self.context.or(other.context),
             kv_type: self.kv_type.or(other.kv_type),
+            compute: self.compute.or(other.compute),
+            dense: self.dense.or(other.dense),
+            kernels: self.kernels.or(other.kernels),
             threads: self.threads.or(other.threads),
             theme: self.theme.or(other.theme),
             mouse: self.mouse.or(other.mouse),
@@ -161,6 +170,9 @@ impl Given {
             max_tokens: self.max_tokens,
             context: self.context,
             kv_type: self.kv_type.unwrap_or(default.kv_type),
+            compute: self.compute.and_then(Choice::chosen),
+            dense: self.dense.unwrap_or(default.dense),
+            kernels: self.kernels.and_then(Choice::chosen),
             threads: self.threads,
             theme: self.theme.unwrap_or(default.theme),
             mouse: self.mouse.unwrap_or(default.mouse),
@@ -189,7 +201,7 @@ impl Given {
     /// Takes the value of a key, checked; a problem says what was expected.
     pub(super) fn set(&mut self, key: &str, value: Value) -> Result<(), String> {
         match key {
-            "model" => self.model = Some(value.non_empty(key)?),
+            "model" => self.model = Some(value.non_empty(key, "the name of a model")?),
             "system" => self.system = Some(value.text(key)?),
             "reasoning" => {
                 self.reasoning = Some(value.one_of(key, &Reasoning::ALL.map(|x| (x.as_str(), x)))?);
@@ -207,9 +219,12 @@ impl Given {
             "seed" => self.seed = Some(value.whole(key, 0)?),
             "max-tokens" => self.max_tokens = Some(value.whole(key, 1)?),
             "context" => self.context = Some(value.whole(key, 1)?),
-            "kv-type" => {
-                let types = [("bf16", KvType::Bf16), ("f32", KvType::F32)];
-                self.kv_type = Some(value.one_of(key, &types)?);
+            "kv-type" => self.kv_type = Some(value.named(key, KV_TYPES)?),
+            "compute" => self.compute = Some(value.named(key, COMPUTE)?),
+            "dense" => self.dense = Some(value.named(key, DENSE)?),
+            "kernels" => {
+                let name = value.non_empty(key, "\"auto\" or the name of a set")?;
+                self.kernels = Some(name.as_str().into());
             }
             "threads" => self.threads = Some(value.threads(key)?),
             "theme" => {
@@ -247,12 +262,20 @@ impl Value {
         }
     }
 
-    fn non_empty(self, key: &str) -> Result<String, String> {
+    fn non_empty(self, key: &str, expected: &str) -> Result<String, String> {
         let text = self.text(key)?;
         if text.trim().is_empty() {
-            return Err(format!("`{key}` is empty, expected the name of a model"));
+            return Err(format!("`{key}` is empty, expected {expected}"));
         }
         Ok(text)
+    }
+
+    fn named<T: Copy>(self, key: &str, known: &[Named<T>]) -> Result<T, String> {
+        let known: Vec<_> = known
+            .iter()
+            .map(|(name, value, _)| (*name, *value))
+            .collect();
+        self.one_of(key, &known)
     }
 
     fn one_of<T: Copy>(self, key: &str, known: &[(&str, T)]) -> Result<T, String> {

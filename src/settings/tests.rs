@@ -56,6 +56,9 @@ fn everything() -> Settings {
         max_tokens: Some(500),
         context: Some(8192),
         kv_type: KvType::F32,
+        compute: Some(Compute::Int8),
+        dense: Dense::Q8,
+        kernels: Some("avx2".to_owned()),
         threads: Some(4),
         theme: ThemeName::HighContrast,
         mouse: false,
@@ -96,6 +99,9 @@ fn the_environment_sets_everything() {
         ("GPTOSS_MAX_TOKENS", "500"),
         ("GPTOSS_CONTEXT", "8192"),
         ("GPTOSS_KV_TYPE", "f32"),
+        ("GPTOSS_COMPUTE", "int8"),
+        ("GPTOSS_DENSE", "q8"),
+        ("GPTOSS_KERNELS", "avx2"),
         ("GPTOSS_THREADS", "4"),
         ("GPTOSS_THEME", "high-contrast"),
         ("GPTOSS_MOUSE", "0"),
@@ -117,7 +123,10 @@ fn refuses_every_wrong_file_with_line_value_and_what_was_expected() {
         writeln!(refusals, "{name}: {error}").unwrap();
     }
     insta::assert_snapshot!(refusals, @r#"
+    compute: `config.toml`, line 1: `compute` is "fp16", expected "auto", "f32", "bf16", "int16" or "int8"
     context_list: `config.toml`, line 1: `context` is a list, expected a whole number from 1 on
+    dense: `config.toml`, line 1: `dense` is true, expected "bf16" or "q8"
+    kernels_number: `config.toml`, line 1: `kernels` is 512, expected text in quotes
     kv_type: `config.toml`, line 1: `kv-type` is "q8", expected "bf16" or "f32"
     max_tokens_zero: `config.toml`, line 1: `max-tokens` is 0, expected a whole number from 1 on
     model_empty: `config.toml`, line 1: `model` is empty, expected the name of a model
@@ -128,7 +137,7 @@ fn refuses_every_wrong_file_with_line_value_and_what_was_expected() {
     save_number: `config.toml`, line 1: `save` is 1, expected true or false (without quotes)
     seed_negative: `config.toml`, line 1: `seed` is -1, expected a whole number from 0 on
     syntax: `config.toml`, line 2: invalid basic string, expected `"`
-    table: `config.toml`, line 1: there is no setting `sampling`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, threads, theme, mouse, save or show-thinking
+    table: `config.toml`, line 1: there is no setting `sampling`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, compute, dense, kernels, threads, theme, mouse, save or show-thinking
     temperature_nan: `config.toml`, line 1: `temperature` is NaN, expected 0 (the likeliest token) to 100
     temperature_range: `config.toml`, line 2: `temperature` is -0.5, expected 0 (the likeliest token) to 100
     temperature_type: `config.toml`, line 1: `temperature` is "1.0", expected a number
@@ -137,7 +146,7 @@ fn refuses_every_wrong_file_with_line_value_and_what_was_expected() {
     top_k_fraction: `config.toml`, line 1: `top-k` is 1.5, expected a whole number from 0 on
     top_p_range: `config.toml`, line 1: `top-p` is 0, expected above 0, at most 1 (keeps all)
     twice: `config.toml`, line 2: duplicate key: `seed`
-    unknown_key: `config.toml`, line 3: there is no setting `temprature`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, threads, theme, mouse, save or show-thinking
+    unknown_key: `config.toml`, line 3: there is no setting `temprature`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, compute, dense, kernels, threads, theme, mouse, save or show-thinking
     "#);
 }
 
@@ -188,6 +197,9 @@ fn refuses_wrong_variables_by_name() {
         ("GPTOSS_MAX_TOKENS", "0"),
         ("GPTOSS_SEED", "18446744073709551616"),
         ("GPTOSS_KV_TYPE", "F32"),
+        ("GPTOSS_COMPUTE", "fp16"),
+        ("GPTOSS_DENSE", "q4"),
+        ("GPTOSS_KERNELS", " "),
         ("GPTOSS_THEME", "dark"),
         ("GPTOSS_SAVE", "maybe"),
         ("GPTOSS_MODEL", " "),
@@ -203,6 +215,9 @@ fn refuses_wrong_variables_by_name() {
     the environment variable GPTOSS_MAX_TOKENS: `max-tokens` is `0`, expected a whole number from 1 on
     the environment variable GPTOSS_SEED: `seed` is `18446744073709551616`, expected a whole number from 0 on
     the environment variable GPTOSS_KV_TYPE: `kv-type` is `F32`, expected bf16 or f32
+    the environment variable GPTOSS_COMPUTE: `compute` is `fp16`, expected auto, f32, bf16, int16 or int8
+    the environment variable GPTOSS_DENSE: `dense` is `q4`, expected bf16 or q8
+    the environment variable GPTOSS_KERNELS: `kernels` is empty, expected "auto" or the name of a set
     the environment variable GPTOSS_THEME: `theme` is `dark`, expected standard, high-contrast or plain
     the environment variable GPTOSS_SAVE: `save` is `maybe`, expected true or false
     the environment variable GPTOSS_MODEL: `model` is empty, expected the name of a model
@@ -246,6 +261,18 @@ fn flags_come_before_the_environment_and_that_before_the_file() {
         ..Settings::default()
     };
     assert_eq!(settings, expected);
+}
+
+#[test]
+fn a_flag_can_give_a_choice_back_to_the_program() {
+    let flags = Given {
+        compute: Some(Choice::Auto),
+        kernels: Some("auto".into()),
+        ..Given::default()
+    };
+    let variables = [("GPTOSS_COMPUTE", "f32"), ("GPTOSS_KERNELS", "portable")];
+    let settings = resolve(flags, env(&variables), None).unwrap();
+    assert_eq!(settings, Settings::default());
 }
 
 #[test]

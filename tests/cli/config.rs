@@ -162,7 +162,7 @@ fn a_wrong_configuration_is_an_error_that_says_where() {
     exit code: 1
     ----- stdout -----
     ----- stderr -----
-    error: `[home]/.config/gptoss/config.toml`, line 2: there is no setting `maxtokens`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, threads, theme, mouse, save or show-thinking
+    error: `[home]/.config/gptoss/config.toml`, line 2: there is no setting `maxtokens`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, compute, dense, kernels, threads, theme, mouse, save or show-thinking
 
     hint: `gptoss config` prints every setting with its default
     ");
@@ -198,4 +198,21 @@ fn a_configuration_that_cannot_be_read_is_an_error() {
     ");
     std::fs::create_dir_all(program.home.path().join(".config/gptoss/config.toml")).unwrap();
     assert!(info(&program, &[]).contains("cannot read the configuration"));
+}
+
+#[test]
+fn info_counts_the_8_bit_weights_that_are_configured() {
+    let program = Program::new();
+    let info = |dense: &str| -> Value {
+        let mut command =
+            program.command(&["info", "--model", "tiny", "--context", "4096", "--json"]);
+        let output = command.env("GPTOSS_DENSE", dense).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    // Rows of 192 are filled up to 256, two times 136 bytes; those of 256 as they are.
+    let rows = 6 * (256 + 2 * 128 + 192) + 2 * 2944;
+    assert_eq!(info("q8")["dense_copy_bytes"], rows * 2 * 136);
+    assert_eq!(info("bf16").get("dense_copy_bytes"), None);
+    let needed = |facts: &Value| facts["needed_bytes"].as_u64().unwrap();
+    assert_eq!(needed(&info("q8")), needed(&info("bf16")) + rows * 2 * 136);
 }

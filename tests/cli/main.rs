@@ -11,6 +11,7 @@ mod program;
 mod pty;
 
 mod answers;
+mod bench;
 #[cfg(unix)]
 mod chat;
 mod config;

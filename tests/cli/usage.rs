@@ -172,6 +172,7 @@ fn help_is_short_and_complete() {
     Commands:
       chat         Talk, in the terminal
       run          Answer one prompt
+      bench        Measure how fast a model runs here
       info         Show what a checkpoint holds, what it needs, and whether it fits here
       pull         Fetch a model into the Hugging Face cache
       config       Print the commented default configuration, and where files are
@@ -189,12 +190,18 @@ fn help_is_short_and_complete() {
       gptoss pull 20b                                            fetch gpt-oss-20b (13.8 GB)
       gptoss run 'Why is the sky blue?'                          ask it
       gptoss run --prompt question.txt --output answer.txt       files in, files out
+      gptoss bench --model 20b                                   how fast it runs here
       gptoss info --model 20b --context 32768                    what it needs; does it fit here
 
     Exit codes: 0 done, 1 failed, 2 wrong command line, 3 the model ended without an answer,
     129 SIGHUP, 130 Ctrl-C, 143 SIGTERM
     ----- stderr -----
     ");
+}
+
+#[test]
+fn the_help_of_run_has_every_flag() {
+    let program = Program::new();
     assert_transcript!(program.command(&["run", "-h"]), @r#"
     exit code: 0
     ----- stdout -----
@@ -248,7 +255,11 @@ fn help_is_short_and_complete() {
 
     Machine:
           --device <DEVICE>  What to run on [default: auto] [possible values: auto, cpu]
-          --compute <TYPE>   How products are computed [default: f32] [possible values: f32]
+          --compute <TYPE>   How far activations are rounded for products [default: auto] [possible
+                             values: auto, f32, bf16, int16, int8]
+          --dense <TYPE>     How the weights of attention, embedding and output are kept [default: bf16]
+                             [possible values: bf16, q8]
+          --kernels <NAME>   CPU kernels by name, or `auto`: the fastest [default: auto]
           --threads <N>      Threads to compute with [default: one per core]
 
     Text from files and standard input is UTF-8; a byte order mark is removed, CRLF becomes LF, and one
