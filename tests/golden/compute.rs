@@ -109,6 +109,12 @@ fn every_default_is_nearer_to_the_reference_than_the_official_model_in_bf16() {
             }
         }
     }
+    let distance = measure(kernels, Some(Compute::F32), Dense::Bf16, KvType::Q8);
+    assert!(
+        distance.mean_kl < 2e-2 && distance.equal > 0.97,
+        "8-bit history: {}",
+        distance.mean_kl
+    );
     for compute in [Compute::F32, Compute::Bf16, Compute::Int8] {
         let distance = measure(kernels, Some(compute), Dense::Q8, KvType::Bf16);
         assert!(

@@ -78,7 +78,7 @@ fn accumulate(l: Avx2, p: &[f32], stride: usize, n: usize, columns: Columns<'_>,
 
 #[target_feature(enable = "avx2,fma")]
 fn scores(l: Avx2, q: &[f32], width: usize, keys: Keys<'_>, out: &mut [f32], stride: usize) {
-    keys::scores::<_, 4>(l, q, width, keys, out, stride);
+    keys::scores::<_, 2>(l, q, width, keys, out, stride);
 }
 
 #[target_feature(enable = "avx2,fma")]

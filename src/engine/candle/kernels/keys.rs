@@ -48,7 +48,7 @@ impl<'a> Keys<'a> {
 }
 
 /// `out[r, i] = q[r] . keys[i]`, `T` rows at a time; rows of `out` have `stride` values. The order of additions is
-/// that of the columns.
+/// that of the columns, even and odd ones apart.
 #[inline(always)]
 pub fn scores<L: Lanes, const T: usize>(
     l: L,
@@ -141,18 +141,26 @@ fn put<L: Lanes, const T: usize>(
 
 #[inline(always)]
 fn tile<L: Lanes, G: Group, const T: usize>(l: L, q: [&[f32]; T], group: G) -> [L::V; T] {
-    let mut acc = [l.splat(0.0); T];
+    // Even and odd columns apart: half as long chains of additions, for speed and for precision.
+    let mut acc = [[l.splat(0.0); 2]; T];
     let len = group.len();
     let q = q.map(|q| &q[..len * G::N]);
     for i in 0..len {
         let keys = group.load(l, i);
         for n in 0..G::N {
+            let column = i * G::N + n;
             for t in 0..T {
-                acc[t] = l.mul_add(keys[n], l.splat(q[t][i * G::N + n]), acc[t]);
+                let sum = &mut acc[t][column % 2];
+                *sum = l.mul_add(keys[n], l.splat(q[t][column]), *sum);
             }
         }
     }
-    acc
+    let one = l.splat(1.0);
+    let mut sums = [one; T];
+    for t in 0..T {
+        sums[t] = l.mul_add(acc[t][0], one, acc[t][1]);
+    }
+    sums
 }
 
 /// Sixteen keys.
