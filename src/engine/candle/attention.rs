@@ -83,7 +83,7 @@ impl Attention<'_> {
         let d = self.head_dim;
         let group = self.sinks.len() / self.history.kv_heads();
         let sinks = &self.sinks[task.kv_head * group..(task.kv_head + 1) * group];
-        rows.start(&task.q, sinks, d);
+        rows.start(&task.q, sinks, d, self.history.width());
 
         let last = task.position + task.q.len() - 1;
         let keys = visible(task.position, self.window).start..last + 1;
@@ -93,7 +93,7 @@ impl Attention<'_> {
             let groups = within.start / LANES..within.end.div_ceil(LANES);
             let column = groups.start * LANES;
             let used = within.start - column..within.end - column;
-            let width = rows.width(d);
+            let width = self.history.width();
             self.kernels.scores(
                 &rows.q,
                 width,
@@ -157,15 +157,10 @@ impl Attention<'_> {
 }
 
 impl Rows {
-    /// `head_dim` filled up as the keys are.
-    const fn width(&self, head_dim: usize) -> usize {
-        head_dim.next_multiple_of(4)
-    }
-
     /// Nothing seen but the sinks, whose share is `e^0` when they are the largest.
-    fn start(&mut self, q: &[&[f32]], sinks: &[f32], d: usize) {
+    fn start(&mut self, q: &[&[f32]], sinks: &[f32], d: usize, width: usize) {
         let rows = q.len() * sinks.len();
-        let (scale, width) = (1.0 / (d as f32).sqrt(), self.width(d));
+        let scale = 1.0 / (d as f32).sqrt();
         self.q.clear();
         self.q.resize(rows * width, 0.0);
         let heads = q.iter().flat_map(|q| q.chunks_exact(d));

@@ -71,6 +71,11 @@ impl History {
         self.kv_heads
     }
 
+    /// `head_dim` filled up to whole vectors: what [`Keys`] want of a query.
+    pub const fn width(&self) -> usize {
+        self.width
+    }
+
     /// Writes k and v, both `[n, kv_heads, head_dim]`, at `start..start + n`.
     pub fn write(&mut self, start: usize, k: &[f32], v: &[f32]) {
         let row = self.kv_heads * self.head_dim;
@@ -343,7 +348,7 @@ mod tests {
                 match step {
                     Step::Append(n) => {
                         let start = k.len() / (HEADS * DIM);
-                        let new: Vec<f32> = (0..n * HEADS * DIM).map(|i| if (counter + i) % DIM == 0 { 127.0 } else { ((counter + i) % 127) as f32 }).collect();
+                        let new: Vec<f32> = (0..n * HEADS * DIM).map(|i| if (counter + i).is_multiple_of(DIM) { 127.0 } else { ((counter + i) % 127) as f32 }).collect();
                         let negative: Vec<f32> = new.iter().map(|value| -value).collect();
                         history.write(start, &new, &negative);
                         k.extend(&new);

@@ -4,6 +4,7 @@
 //! cache, so that every weight is read from memory once for a token and decoded once for a tile of tokens. The order
 //! of additions is that of [`Kernels`]: no result depends on the number of tokens or threads.
 
+mod input;
 #[cfg(test)]
 mod tests;
 
@@ -12,20 +13,11 @@ use std::ops::Range;
 use half::bf16;
 use rayon::prelude::*;
 
-use super::kernels::{
-    Activations, Bf16, Block, Columns, Integers, Kernels, Pairs, Quad, Quantized, Rows, Strips,
-    Values,
-};
+use super::kernels::{Columns, Kernels, Rows, Strips, Values};
 use crate::checkpoint;
 use crate::engine::Compute;
+use input::{Gathered, Input};
 
-/// Tokens whose activations stay in the second cache while the rows of a task pass by, as f32 and rounded.
-const TOKENS: usize = 48;
-const ROUNDED_TOKENS: usize = 96;
-/// Tokens of a group from which on BF16 products are worth the decoding of their weights.
-const PAIR_TOKENS: usize = 4;
-/// Fewer activations than this are rounded by one thread.
-const MIN_ROUNDING: usize = 1 << 14;
 /// Rows of one call of a kernel.
 const ROWS: usize = 64;
 /// Rows of a task come in multiples of this, which keeps gate and up together.
@@ -191,109 +183,6 @@ struct Matrix<'a> {
     bias: Option<&'a [u8]>,
     rows: usize,
     cols: usize,
-}
-
-/// The activations of all tokens, in the form that the kernels want for a weight.
-enum Input<'a> {
-    Split(Activations),
-    Plain(&'a [f32]),
-    Pairs(Bf16, Pairs),
-    Int8(Integers, Quantized<1>),
-    Int16(Integers, Quantized<2>),
-}
-
-/// The tokens of one block, as a kernel reads them.
-enum Gathered<'a> {
-    Split(Vec<&'a [Block]>),
-    Plain(Vec<f32>),
-    Pairs(Bf16, Vec<&'a [u32]>),
-    Int8(Integers, Vec<&'a [Quad<1>]>),
-    Int16(Integers, Vec<&'a [Quad<2>]>),
-}
-
-impl<'a> Input<'a> {
-    /// `x` `[n, cols]` for products with `matrix`, of which one has about `tokens` tokens.
-    fn new(arithmetic: Arithmetic, x: &'a [f32], matrix: &Matrix<'_>, tokens: usize) -> Self {
-        let Arithmetic { kernels, compute } = arithmetic;
-        let Weight::Rows(rows) = matrix.weight else {
-            return Self::Plain(x);
-        };
-        let many = tokens >= PAIR_TOKENS && matrix.rows.is_multiple_of(Bf16::ROWS);
-        let pairs = kernels.bf16.filter(|_| many);
-        match (compute, rows, kernels.integers, pairs) {
-            (Compute::Bf16, Rows::Bf16(_) | Rows::Mxfp4 { .. }, _, Some(set))
-            | (Compute::Int8, Rows::Bf16(_), _, Some(set)) => {
-                let mut pairs = Pairs::zeros(x.len() / matrix.cols, matrix.cols);
-                round_rows(x, matrix.cols, pairs.rows_mut(), |x, row| set.round(x, row));
-                Self::Pairs(set, pairs)
-            }
-            (Compute::Int8, Rows::Mxfp4 { .. } | Rows::Q8(_), Some(set), _) => {
-                Self::Int8(set, quantized(set, rows, x, matrix.cols))
-            }
-            (Compute::Int16 | Compute::Bf16, Rows::Mxfp4 { .. } | Rows::Q8(_), Some(set), _) => {
-                Self::Int16(set, quantized(set, rows, x, matrix.cols))
-            }
-            _ => Self::Split(Activations::new(x, matrix.cols)),
-        }
-    }
-
-    /// Tokens that a task takes at a time.
-    const fn tokens(&self) -> usize {
-        match self {
-            Self::Split(_) | Self::Plain(_) => TOKENS,
-            Self::Pairs(..) | Self::Int8(..) | Self::Int16(..) => ROUNDED_TOKENS,
-        }
-    }
-
-    fn gather(&self, cols: usize, tokens: &[usize]) -> Gathered<'_> {
-        match self {
-            Self::Split(x) => Gathered::Split(tokens.iter().map(|t| x.row(*t)).collect()),
-            Self::Plain(x) => Gathered::Plain(
-                tokens
-                    .iter()
-                    .flat_map(|t| &x[t * cols..][..cols])
-                    .copied()
-                    .collect(),
-            ),
-            Self::Pairs(set, x) => {
-                Gathered::Pairs(*set, tokens.iter().map(|t| x.row(*t)).collect())
-            }
-            Self::Int8(set, x) => Gathered::Int8(*set, tokens.iter().map(|t| x.row(*t)).collect()),
-            Self::Int16(set, x) => {
-                Gathered::Int16(*set, tokens.iter().map(|t| x.row(*t)).collect())
-            }
-        }
-    }
-}
-
-fn quantized<const P: usize>(
-    set: Integers,
-    rows: Rows<'_>,
-    x: &[f32],
-    cols: usize,
-) -> Quantized<P> {
-    let grid = set.grid(rows);
-    let mut quantized = Quantized::zeros(x.len() / cols, cols);
-    round_rows(x, cols, quantized.rows_mut(), |x, row| {
-        set.quantize(x, grid, row)
-    });
-    quantized
-}
-
-/// Rounds every row of `x` into its place, on all threads where there are many.
-fn round_rows<T: Send>(
-    x: &[f32],
-    cols: usize,
-    rows: std::slice::ChunksExactMut<'_, T>,
-    round: impl Fn(&[f32], &mut [T]) + Sync,
-) {
-    let rows = x.chunks_exact(cols).zip(rows);
-    if x.len() < MIN_ROUNDING {
-        rows.for_each(|(x, row)| round(x, row));
-    } else {
-        let rows: Vec<_> = rows.collect();
-        rows.into_par_iter().for_each(|(x, row)| round(x, row));
-    }
 }
 
 impl Matrix<'_> {

@@ -12,14 +12,14 @@ fn mul_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
 #[inline(always)]
 pub fn exp<const FMA: bool>(x: f32) -> f32 {
     const MAGIC: f32 = 12_582_912.0; // 1.5 * 2^23: what is added to it is rounded to an integer
-    const LN_2: [f32; 2] = [0.693_359_375, -2.121_944_4e-4];
+    const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
     const COEFFICIENTS: [f32; 6] = [
         1.987_569_1e-4,
         1.398_199_9e-3,
         8.333_452e-3,
         4.166_579_6e-2,
         1.666_666_5e-1,
-        5.000_000_1e-1,
+        0.5,
     ];
     let x = if x > 88.0 { 88.0 } else { x };
     let x = if x < -87.0 { -87.0 } else { x };

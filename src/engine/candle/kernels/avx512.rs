@@ -1,13 +1,14 @@
 //! AVX-512 (F, BW, VL): sixteen lanes are one register.
 #![allow(unsafe_code)]
+#![allow(clippy::unused_self, reason = "`self` proves the instructions")]
 
 use std::arch::x86_64::{
-    __m512, _MM_HINT_T0, _MM_HINT_T1, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_loadu_si128,
-    _mm_movehl_ps, _mm_prefetch, _mm_shuffle_ps, _mm256_add_ps, _mm256_castpd_ps,
-    _mm256_castps256_ps128, _mm256_extractf128_ps, _mm256_loadu_si256, _mm512_and_si512,
-    _mm512_castps_pd, _mm512_castps512_ps256, _mm512_castsi512_ps, _mm512_cvtepi8_epi32,
-    _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32, _mm512_cvtepu16_epi32, _mm512_extractf64x4_pd,
-    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mul_ps, _mm512_permutex2var_ps,
+    __m512, _MM_HINT_T1, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_loadu_si128, _mm_movehl_ps,
+    _mm_prefetch, _mm_shuffle_ps, _mm256_add_ps, _mm256_castpd_ps, _mm256_castps256_ps128,
+    _mm256_extractf128_ps, _mm256_loadu_si256, _mm512_and_si512, _mm512_castps_pd,
+    _mm512_castps512_ps256, _mm512_castsi512_ps, _mm512_cvtepi8_epi32, _mm512_cvtepi32_ps,
+    _mm512_cvtepu8_epi32, _mm512_cvtepu16_epi32, _mm512_extractf64x4_pd, _mm512_fmadd_ps,
+    _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mul_ps, _mm512_permutex2var_ps,
     _mm512_permutexvar_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setr_epi32, _mm512_slli_epi32,
     _mm512_srai_epi32, _mm512_srli_epi32, _mm512_storeu_ps,
 };
@@ -153,11 +154,6 @@ impl Lanes for Avx512 {
     }
     #[inline(always)]
     fn prefetch(self, address: *const u8) {
-        // SAFETY: a prefetch reads nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
-    }
-    #[inline(always)]
-    fn prefetch_second(self, address: *const u8) {
         // SAFETY: a prefetch reads nothing.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) }
     }

@@ -124,7 +124,10 @@ fn along<X: Words, M: Packed, const R: usize, const T: usize, const P: usize>(
     let mut acc = [[l.splat(0.0); R]; T];
     {
         // Equal lengths that the compiler can see take the bound checks out of the loop.
-        let rows: [M::Row; R] = std::array::from_fn(|i| matrix.row(r + i, whole));
+        let mut rows = [matrix.row(r, whole); R];
+        for i in 1..R {
+            rows[i] = matrix.row(r + i, whole);
+        }
         let x = x.map(|x| &x[..whole]);
         for q in 0..whole {
             for i in 0..R {
@@ -350,13 +353,13 @@ impl<'a> Packed for Mxfp4<'a> {
     #[inline(always)]
     fn tail<X: Words>(self, w: X, r: usize) -> ([X::W; 2], V<X>) {
         let (blocks, scales) = self.blocks(r);
-        let (mut quad, mut quad_scales) = ([0; 2 * BLOCK], [0; 4]);
-        let blocks = blocks.as_chunks::<4>().1.as_flattened();
-        quad[..blocks.len()].copy_from_slice(blocks);
-        let scales = scales.as_chunks::<4>().1;
-        quad_scales[..scales.len()].copy_from_slice(scales);
-        let packed = w.load_bytes(&quad);
-        ([w.low(packed), w.high(packed)], w.e8m0(quad_scales))
+        let (blocks, scales) = (blocks.as_chunks::<4>().1, scales.as_chunks::<4>().1);
+        let scale = |i: usize| scales.get(i).copied().unwrap_or(0);
+        let packed = w.load_blocks(blocks);
+        (
+            [w.low(packed), w.high(packed)],
+            w.e8m0([scale(0), scale(1), scale(2), scale(3)]),
+        )
     }
     #[inline(always)]
     fn dot<X: Words>(w: X, acc: X::W, weights: X::W, x: X::W) -> X::W {
@@ -428,7 +431,7 @@ impl<'a> Packed for Q8<'a> {
     fn quad<X: Words>(w: X, row: Self::Row, q: usize) -> ([X::W; 2], V<X>) {
         let quad = &row[q];
         let (evens, odds) = (w.load_bytes(&quad.evens), w.load_bytes(&quad.odds));
-        ([w.q8(evens), w.q8(odds)], w.bf16_by_block(&quad.scales))
+        ([w.q8(evens), w.q8(odds)], w.bf16_by_block(quad.scales))
     }
     #[inline(always)]
     fn tail<X: Words>(self, _: X, _: usize) -> ([X::W; 2], V<X>) {

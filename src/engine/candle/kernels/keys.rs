@@ -24,7 +24,7 @@ pub enum Keys<'a> {
     },
 }
 
-impl<'a> Keys<'a> {
+impl Keys<'_> {
     /// Groups of `range`.
     pub fn slice(self, width: usize, range: Range<usize>) -> Self {
         let cut = |n: usize| range.start * (width / n)..range.end * (width / n);

@@ -45,10 +45,9 @@ pub trait Lanes: Copy {
         ]
     }
 
-    /// Asks for the cache line of an address, which need not be one of this program.
+    /// Asks for the cache line of an address, which need not be one of this program, to come into the second cache.
+    /// Not into the first: lines on their way there hold up what hits it.
     fn prefetch(self, address: *const u8);
-    /// The same, no nearer than the second cache.
-    fn prefetch_second(self, address: *const u8);
     /// Sixteen BF16 values in their order.
     fn bf16(self, values: &[u8; 2 * LANES]) -> Self::V;
     /// The even and the odd elements of a block of BF16 values.
@@ -86,7 +85,7 @@ impl<'a> Ahead<'a> {
     pub fn step<L: Lanes>(&mut self, l: L) {
         let (now, later) = self.bytes.split_at(self.step.min(self.bytes.len()));
         for line in now.chunks(64) {
-            l.prefetch_second(line.as_ptr());
+            l.prefetch(line.as_ptr());
         }
         self.bytes = later;
     }

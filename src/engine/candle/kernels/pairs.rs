@@ -4,6 +4,7 @@
 //! values with their scale are exact in BF16. The products themselves are exact; the instruction adds pairs, flushes
 //! subnormal numbers to zero and rounds to nearest.
 #![allow(unsafe_code)]
+#![allow(clippy::unused_self, reason = "`self` proves the instructions")]
 #![allow(
     clippy::needless_range_loop,
     reason = "the indices address several arrays"
@@ -75,7 +76,7 @@ fn dots(b: Avx512Bf16, rows: Rows<'_>, x: &[&[u32]], strips: &mut [Strip; 2], ou
 }
 
 /// Where the rows are.
-fn bytes<'a>(rows: Rows<'a>, count: usize, range: Range<usize>) -> &'a [u8] {
+fn bytes(rows: Rows<'_>, count: usize, range: Range<usize>) -> &[u8] {
     let bytes = match rows {
         Rows::Bf16(bytes) => bytes,
         Rows::Mxfp4 { blocks, .. } => blocks,

@@ -1,4 +1,8 @@
 //! No intrinsics: loops of sixteen that the compiler turns into whatever vectors the target has.
+#![allow(
+    clippy::unused_self,
+    reason = "as in the other sets, where `self` proves the instructions"
+)]
 
 use super::lanes::{BLOCK, E8M0, LANES, Lanes};
 use super::{Block, Columns, Keys, Rows, activation, dots, keys, sums};
@@ -111,8 +115,6 @@ impl Lanes for Portable {
     }
     #[inline(always)]
     fn prefetch(self, _: *const u8) {}
-    #[inline(always)]
-    fn prefetch_second(self, _: *const u8) {}
     #[inline(always)]
     fn bf16(self, values: &[u8; 2 * LANES]) -> Self::V {
         let mut v = [0.0; LANES];

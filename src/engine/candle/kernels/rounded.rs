@@ -126,10 +126,10 @@ fn quantize_block<const P: usize>(x: &[f32; BLOCK], grid: Grid, b: usize, quad: 
                 planes[P - 1][i] = (q - (high << 7)) as i8;
             }
         }
-        for p in 0..P {
+        for (plane, bytes) in quad.planes.iter_mut().zip(&planes) {
             for word in 0..4 {
-                let bytes = std::array::from_fn(|i| planes[p][4 * word + i] as u8);
-                quad.planes[p][half][4 * b + word] = i32::from_le_bytes(bytes);
+                let bytes = std::array::from_fn(|i| bytes[4 * word + i] as u8);
+                plane[half][4 * b + word] = i32::from_le_bytes(bytes);
             }
         }
     }

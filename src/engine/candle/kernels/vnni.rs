@@ -1,14 +1,16 @@
 //! AVX-512 with VNNI: sixteen words are one register, and a dot of bytes is one instruction.
 #![allow(unsafe_code)]
+#![allow(clippy::unused_self, reason = "`self` proves the instructions")]
 
 use std::arch::x86_64::{
-    __m512, __m512i, _mm_cvtsi32_si128, _mm_loadl_epi64, _mm_loadu_si128, _mm_setr_epi8,
+    __m512, __m512i, _mm_cvtsi32_si128, _mm_cvtsi64_si128, _mm_loadu_si128, _mm_setr_epi8,
     _mm512_add_epi32, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_broadcastd_epi32,
     _mm512_broadcastq_epi64, _mm512_castsi128_si512, _mm512_castsi512_ps, _mm512_cvtepi32_ps,
-    _mm512_dpbusd_epi32, _mm512_inserti32x4, _mm512_loadu_si512, _mm512_mul_ps, _mm512_set1_epi8,
-    _mm512_set1_epi32, _mm512_shuffle_epi8, _mm512_sll_epi32, _mm512_slli_epi32, _mm512_srli_epi16,
-    _mm512_srli_epi32, _mm512_storeu_si512, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64,
-    _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
+    _mm512_dpbusd_epi32, _mm512_inserti32x4, _mm512_loadu_si512, _mm512_maskz_loadu_epi64,
+    _mm512_mul_ps, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_shuffle_epi8, _mm512_sll_epi32,
+    _mm512_slli_epi32, _mm512_srli_epi16, _mm512_srli_epi32, _mm512_storeu_si512,
+    _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
+    _mm512_xor_si512,
 };
 
 use super::Rows;
@@ -55,7 +57,7 @@ fn dots<const P: usize>(
     strip: &mut Strip,
     out: &mut [f32],
 ) {
-    int8::dots::<_, 1, 4, P>(w, rows, x, strip, out);
+    int8::dots::<_, 8, 4, P>(w, rows, x, strip, out);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
@@ -92,6 +94,15 @@ impl Words for Vnni {
     fn load_bytes(self, bytes: &[u8; 4 * LANES]) -> Self::W {
         // SAFETY: `self` proves the features; the load is `bytes`.
         unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
+    }
+    #[inline(always)]
+    fn load_blocks(self, blocks: &[[u8; LANES]]) -> Self::W {
+        let eights = 2 * blocks.len().min(4);
+        // SAFETY: `self` proves the features; what the mask leaves of the load lies inside `blocks`.
+        unsafe {
+            let mask = ((1_u32 << eights) - 1) as u8;
+            _mm512_maskz_loadu_epi64(mask, blocks.as_ptr().cast())
+        }
     }
     #[inline(always)]
     fn low(self, nibbles: Self::W) -> Self::W {
@@ -162,10 +173,10 @@ impl Words for Vnni {
         }
     }
     #[inline(always)]
-    fn bf16_by_block(self, values: &[u8; 8]) -> __m512 {
-        // SAFETY: `self` proves the features; the load is `values`.
+    fn bf16_by_block(self, values: [u8; 8]) -> __m512 {
+        // SAFETY: `self` proves the features.
         unsafe {
-            let four = _mm512_broadcastq_epi64(_mm_loadl_epi64(values.as_ptr().cast()));
+            let four = _mm512_broadcastq_epi64(_mm_cvtsi64_si128(i64::from_le_bytes(values)));
             _mm512_castsi512_ps(_mm512_shuffle_epi8(
                 four,
                 _mm512_loadu_si512(TOP_PAIRS.as_ptr().cast()),

@@ -18,6 +18,10 @@ pub trait Words: Copy {
     fn store_words(self, words: Self::W, to: &mut [i32; LANES]);
     fn load_bytes(self, bytes: &[u8; 4 * LANES]) -> Self::W;
 
+    /// Up to four blocks of sixteen bytes, then zeros. In registers: what is put together in memory first and then
+    /// read at once has to wait until it has got there, and with it all that was asked of memory before.
+    fn load_blocks(self, blocks: &[[u8; LANES]]) -> Self::W;
+
     /// Twice the E2M1 values of the low nibbles, an integer, plus [`Words::MXFP4_ZERO`].
     fn low(self, nibbles: Self::W) -> Self::W;
     /// The same of the high nibbles.
@@ -41,7 +45,7 @@ pub trait Words: Copy {
     /// The same of byte `k` of each word.
     fn e8m0_byte(self, words: Self::W, k: usize) -> V<Self>;
     /// Four BF16 values, each in four lanes.
-    fn bf16_by_block(self, values: &[u8; 8]) -> V<Self>;
+    fn bf16_by_block(self, values: [u8; 8]) -> V<Self>;
     /// Word `j` of each of sixteen rows, for the four words.
     fn transpose(self, rows: [&[u8; 16]; LANES]) -> [Self::W; 4];
 }

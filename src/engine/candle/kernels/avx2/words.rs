@@ -1,14 +1,15 @@
 //! AVX2: sixteen words are two registers, and a dot of bytes is a multiplication to 16 bits, then to 32.
 #![allow(unsafe_code)]
+#![allow(clippy::unused_self, reason = "`self` proves the instructions")]
 
 use std::arch::x86_64::{
-    __m128i, __m256, __m256i, _mm_cvtsi32_si128, _mm_loadu_si128, _mm_setr_epi8, _mm256_abs_epi8,
-    _mm256_add_epi32, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_castsi256_ps,
-    _mm256_cvtepi32_ps, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_mul_ps,
-    _mm256_set_m128i, _mm256_set1_epi8, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_shuffle_epi8,
-    _mm256_sign_epi8, _mm256_sll_epi32, _mm256_slli_epi32, _mm256_srli_epi16, _mm256_srli_epi32,
-    _mm256_storeu_si256, _mm256_unpackhi_epi32, _mm256_unpackhi_epi64, _mm256_unpacklo_epi32,
-    _mm256_unpacklo_epi64,
+    __m128i, __m256, __m256i, _mm_cvtsi32_si128, _mm_loadu_si128, _mm_setr_epi8, _mm_setzero_si128,
+    _mm256_abs_epi8, _mm256_add_epi32, _mm256_and_si256, _mm256_broadcastsi128_si256,
+    _mm256_castsi256_ps, _mm256_cvtepi32_ps, _mm256_loadu_si256, _mm256_madd_epi16,
+    _mm256_maddubs_epi16, _mm256_mul_ps, _mm256_set_m128i, _mm256_set1_epi8, _mm256_set1_epi16,
+    _mm256_set1_epi32, _mm256_set1_epi64x, _mm256_shuffle_epi8, _mm256_sign_epi8, _mm256_sll_epi32,
+    _mm256_slli_epi32, _mm256_srli_epi16, _mm256_srli_epi32, _mm256_storeu_si256,
+    _mm256_unpackhi_epi32, _mm256_unpackhi_epi64, _mm256_unpacklo_epi32, _mm256_unpacklo_epi64,
 };
 
 use super::super::Rows;
@@ -105,6 +106,23 @@ impl Words for Avx2 {
         }
     }
     #[inline(always)]
+    fn load_blocks(self, blocks: &[[u8; LANES]]) -> W {
+        // SAFETY: `self` proves the features; each load is a block.
+        let load = |i: usize| unsafe {
+            match blocks.get(i) {
+                Some(block) => _mm_loadu_si128(block.as_ptr().cast()),
+                None => _mm_setzero_si128(),
+            }
+        };
+        // SAFETY: `self` proves the features.
+        unsafe {
+            [
+                _mm256_set_m128i(load(1), load(0)),
+                _mm256_set_m128i(load(3), load(2)),
+            ]
+        }
+    }
+    #[inline(always)]
     fn low(self, nibbles: W) -> W {
         // SAFETY: `self` proves the features.
         unsafe { [look_up(nibbles[0]), look_up(nibbles[1])] }
@@ -187,12 +205,10 @@ impl Words for Avx2 {
         }
     }
     #[inline(always)]
-    fn bf16_by_block(self, values: &[u8; 8]) -> [__m256; 2] {
-        // SAFETY: `self` proves the features; the load is a copy of `values` filled up.
+    fn bf16_by_block(self, values: [u8; 8]) -> [__m256; 2] {
+        // SAFETY: `self` proves the features.
         unsafe {
-            let mut bytes = [0; 16];
-            bytes[..8].copy_from_slice(values);
-            let four = _mm256_broadcastsi128_si256(_mm_loadu_si128(bytes.as_ptr().cast()));
+            let four = _mm256_set1_epi64x(i64::from_le_bytes(values));
             let [low, high] = shuffle(four, &TOP_PAIRS);
             [_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)]
         }

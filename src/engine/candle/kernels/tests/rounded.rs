@@ -46,12 +46,13 @@ impl Packed {
         }
     }
     fn rows(&self) -> Rows<'_> {
-        match self.quads.is_empty() {
-            true => Rows::Mxfp4 {
+        if self.quads.is_empty() {
+            Rows::Mxfp4 {
                 blocks: &self.blocks[1..],
                 scales: &self.scales,
-            },
-            false => Rows::Q8(&self.quads),
+            }
+        } else {
+            Rows::Q8(&self.quads)
         }
     }
 }
