@@ -127,7 +127,7 @@ fn refuses_every_wrong_file_with_line_value_and_what_was_expected() {
     context_list: `config.toml`, line 1: `context` is a list, expected a whole number from 1 on
     dense: `config.toml`, line 1: `dense` is true, expected "bf16" or "q8"
     kernels_number: `config.toml`, line 1: `kernels` is 512, expected text in quotes
-    kv_type: `config.toml`, line 1: `kv-type` is "q8", expected "bf16" or "f32"
+    kv_type: `config.toml`, line 1: `kv-type` is "q4", expected "bf16", "f32" or "q8"
     max_tokens_zero: `config.toml`, line 1: `max-tokens` is 0, expected a whole number from 1 on
     model_empty: `config.toml`, line 1: `model` is empty, expected the name of a model
     model_type: `config.toml`, line 2: `model` is 20, expected text in quotes
@@ -214,7 +214,7 @@ fn refuses_wrong_variables_by_name() {
     the environment variable GPTOSS_TOP_K: `top-k` is `-1`, expected a whole number from 0 on
     the environment variable GPTOSS_MAX_TOKENS: `max-tokens` is `0`, expected a whole number from 1 on
     the environment variable GPTOSS_SEED: `seed` is `18446744073709551616`, expected a whole number from 0 on
-    the environment variable GPTOSS_KV_TYPE: `kv-type` is `F32`, expected bf16 or f32
+    the environment variable GPTOSS_KV_TYPE: `kv-type` is `F32`, expected bf16, f32 or q8
     the environment variable GPTOSS_COMPUTE: `compute` is `fp16`, expected auto, f32, bf16, int16 or int8
     the environment variable GPTOSS_DENSE: `dense` is `q4`, expected bf16 or q8
     the environment variable GPTOSS_KERNELS: `kernels` is empty, expected "auto" or the name of a set

@@ -97,9 +97,9 @@ fn refuses_numbers_outside_their_range() {
 
 #[test]
 fn refuses_what_cannot_be_run_on() {
-    insta::assert_snapshot!(refused(&["--kv-type", "q8", "Hello!"]), @"
-    error: invalid value 'q8' for '--kv-type <TYPE>'
-      [possible values: bf16, f32]
+    insta::assert_snapshot!(refused(&["--kv-type", "q4", "Hello!"]), @"
+    error: invalid value 'q4' for '--kv-type <TYPE>'
+      [possible values: bf16, f32, q8]
 
     For more information, try '--help'.
     ");
@@ -219,7 +219,7 @@ fn the_help_of_run_has_every_flag() {
                               `OWNER/NAME[@REVISION]` [default: 20b]
           --context <TOKENS>  Most tokens the context may hold [default: what the model allows]
           --kv-type <TYPE>    How keys and values of the context are kept [default: bf16] [possible
-                              values: bf16, f32]
+                              values: bf16, f32, q8]
       -h, --help              Print help (see more with '--help')
       -V, --version           Print version
 
@@ -281,7 +281,7 @@ fn the_help_of_run_has_every_flag() {
                               `OWNER/NAME[@REVISION]` [default: 20b]
           --context <TOKENS>  Most tokens the context may hold [default: what the model allows]
           --kv-type <TYPE>    How keys and values of the context are kept [default: bf16] [possible
-                              values: bf16, f32]
+                              values: bf16, f32, q8]
           --json              Print one JSON object
       -h, --help              Print help (see more with '--help')
       -V, --version           Print version
