@@ -32,13 +32,20 @@ pub enum Gathered<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// `x` `[n, cols]` for products with `matrix`, of which one has about `tokens` tokens.
-    pub fn new(arithmetic: Arithmetic, x: &'a [f32], matrix: &Matrix<'_>, tokens: usize) -> Self {
+    /// `x` `[n, cols]` for products with `matrices`, alike but for their rows, of which one has about `tokens` tokens.
+    pub fn new(
+        arithmetic: Arithmetic,
+        x: &'a [f32],
+        matrices: &[Matrix<'_>],
+        tokens: usize,
+    ) -> Self {
         let Arithmetic { kernels, compute } = arithmetic;
+        let matrix = matrices[0];
         let Weight::Rows(rows) = matrix.weight else {
             return Self::Plain(x);
         };
-        let many = tokens >= PAIR_TOKENS && matrix.rows.is_multiple_of(Bf16::ROWS);
+        let whole = |matrix: &Matrix<'_>| matrix.rows.is_multiple_of(Bf16::ROWS);
+        let many = tokens >= PAIR_TOKENS && matrices.iter().all(whole);
         let pairs = kernels.bf16.filter(|_| many);
         match (compute, rows, kernels.integers, pairs) {
             (Compute::Bf16, Rows::Bf16(_) | Rows::Mxfp4 { .. }, _, Some(set))

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::super::elementwise::{rms_norm, rotate};
 use super::super::kernels::tests::{Random, bf16_bytes, bits, decode, sets};
+use super::super::kernels::{Q8Quad, QUAD};
 use super::*;
 use crate::engine::testing::Golden;
 
@@ -216,6 +217,109 @@ proptest! {
                 let mut alone = vec![f32::NAN; rows];
                 linear(exact(k), &x[t * cols..][..cols], 1, &[w], &mut alone);
                 prop_assert_eq!(bits(&alone), bits(&y[t * rows..][..rows]), "{}", k.name);
+            }
+        }
+    }
+}
+
+/// The largest error over the largest value.
+fn relative_error(got: &[f32], expected: &[f32]) -> f32 {
+    assert_eq!(got.len(), expected.len());
+    let errors = got
+        .iter()
+        .zip(expected)
+        .map(|(got, expected)| (got - expected).abs());
+    let largest = expected.iter().fold(0.0_f32, |top, x| top.max(x.abs()));
+    errors.fold(0.0_f32, |top, error| if error <= top { top } else { error }) / largest
+}
+
+/// Every way to round, and how far from the exact result it may lead.
+const ROUNDED: [(Compute, f32); 3] = [
+    (Compute::Int16, 2e-4),
+    (Compute::Bf16, 1e-2),
+    (Compute::Int8, 4e-2),
+];
+
+#[test]
+fn rounded_experts_are_near_the_golden_layer_for_few_tokens_and_many() {
+    let mlp = Mlp::new("layer_full");
+    for kernels in sets() {
+        for (compute, tolerance) in ROUNDED {
+            let arithmetic = Arithmetic { kernels, compute };
+            for tokens in [0..1, 3..5, 10..17, 0..150] {
+                let y = in_pool(2, || mlp.run(arithmetic, tokens.clone(), &mlp.views()));
+                let expected = &mlp.expected[tokens.start * HIDDEN..tokens.end * HIDDEN];
+                let error = relative_error(&y, expected);
+                assert!(
+                    error < tolerance,
+                    "{} {compute:?} tokens {tokens:?}: {error}",
+                    kernels.name
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn matrices_side_by_side_give_what_each_gives_alone_whatever_is_rounded() {
+    let (rows, cols) = ([48, 16, 7], 160);
+    let mut random = Random::new(9);
+    let weights = rows.map(|rows| bf16_bytes(&random.values(rows * cols)));
+    let biases = rows.map(|rows| bf16_bytes(&random.values(rows)));
+    let row = cols.div_ceil(QUAD);
+    let quads = weights.each_ref().map(|weights| {
+        let mut quads = vec![Q8Quad::default(); weights.len() / (2 * cols) * row];
+        for (weights, quads) in weights
+            .chunks_exact(2 * cols)
+            .zip(quads.chunks_exact_mut(row))
+        {
+            Q8Quad::from_bf16(weights, quads);
+        }
+        quads
+    });
+    for n in [1, 2, 5, 100] {
+        let x = random.values(n * cols);
+        for q8 in [false, true] {
+            let parts: Vec<_> = (0..3)
+                .map(|i| LinearView {
+                    weight: if q8 {
+                        Rows::Q8(&quads[i])
+                    } else {
+                        Rows::Bf16(&weights[i])
+                    },
+                    bias: Some(&biases[i]),
+                    rows: rows[i],
+                    cols,
+                })
+                .collect();
+            let run = |arithmetic: Arithmetic, parts: &[LinearView<'_>]| {
+                let mut y = vec![f32::NAN; n * parts.iter().map(|part| part.rows).sum::<usize>()];
+                in_pool(3, || linear(arithmetic, &x, n, parts, &mut y));
+                y
+            };
+            for kernels in sets() {
+                let exactly = run(exact(kernels), &parts);
+                let alone = parts
+                    .iter()
+                    .map(|part| run(exact(kernels), &[*part]))
+                    .collect::<Vec<_>>();
+                let side_by_side: Vec<f32> = (0..n)
+                    .flat_map(|t| {
+                        alone
+                            .iter()
+                            .zip(rows)
+                            .map(move |(y, rows)| &y[t * rows..][..rows])
+                    })
+                    .flatten()
+                    .copied()
+                    .collect();
+                assert_eq!(bits(&exactly), bits(&side_by_side), "{} {n}", kernels.name);
+                for (compute, tolerance) in ROUNDED {
+                    let y = run(Arithmetic { kernels, compute }, &parts);
+                    let error = relative_error(&y, &exactly);
+                    let what = format!("{} {compute:?} q8 {q8}, {n} tokens", kernels.name);
+                    assert!(error < tolerance, "{what}: {error}");
+                }
             }
         }
     }
