@@ -94,11 +94,20 @@ enum Incoming {
     InputLost(io::Error),
 }
 
-/// Runs a chat to its end and gives the exit code. Nothing else may read or write the terminal meanwhile.
+/// How a chat ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The exit code.
+    pub code: u8,
+    /// What was not saved, and why.
+    pub unsaved: Option<String>,
+}
+
+/// Runs a chat to its end. Nothing else may read or write the terminal meanwhile.
 ///
 /// # Errors
 /// [`Error`]; the terminal is as it was before.
-pub fn run(start: Start) -> Result<u8, Error> {
+pub fn run(start: Start) -> Result<Ended, Error> {
     let mut screen = Screen::enter(start.settings.mouse)?;
     let _panics = panics::install();
     let (events, incoming) = channel();
@@ -123,13 +132,15 @@ pub fn run(start: Start) -> Result<u8, Error> {
     let input = Input::start(events)?;
     let code = chat.run(&incoming, &mut screen, &input);
     chat.finish(&incoming);
+    let unsaved = chat.effects.journal.finish();
     let left = terminal::leave();
-    match code {
-        Ok(0) => left.map(|()| 0).map_err(Error::from),
-        Ok(code) => Ok(code),
+    let code = match code {
+        Ok(0) => left.map(|()| 0)?,
+        Ok(code) => code,
         // A terminal that is gone may be noticed before the signal that says so.
-        Err(error) => chat.hung_up(&incoming).ok_or(error),
-    }
+        Err(error) => chat.hung_up(&incoming).ok_or(error)?,
+    };
+    Ok(Ended { code, unsaved })
 }
 
 /// The state and what moves it.

@@ -87,8 +87,13 @@ impl Effects {
             Effect::Repaint => screen.repaint()?,
             Effect::Quit(code) => self.quit = Some(code),
             other => {
+                let before = self.journal.unsaved().is_some();
                 for message in self.journal.perform(other) {
                     self.answer(message);
+                }
+                let now = self.journal.unsaved().is_some();
+                if now != before {
+                    self.answer(Msg::Unsaved(now));
                 }
             }
         }

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use super::event::{Command, ModelInfo, Outcome, TurnId, WorkerEvent};
+use super::event::{Command, ModelInfo, Outcome, TooLong, TurnError, TurnId, WorkerEvent};
 use super::{Incoming, panics};
 use crate::session::{self, Cancel, ChatSession, Message, Model, Setup, TurnOptions};
 use crate::tui::event::Msg;
@@ -74,6 +74,7 @@ impl Worker {
         for command in commands {
             match command {
                 Command::Load { model, cancel } => self.load(&model, &cancel),
+                Command::Count { id, texts } => self.count(id, &texts),
                 Command::Turn {
                     turn,
                     setup,
@@ -140,6 +141,13 @@ impl Worker {
         }
     }
 
+    fn count(&self, id: u64, texts: &[String]) {
+        if let Some(session) = &self.session {
+            let tokens = texts.iter().map(|text| session.count(text)).collect();
+            self.say(WorkerEvent::Counted { id, tokens });
+        }
+    }
+
     fn turn(
         &mut self,
         turn: TurnId,
@@ -151,7 +159,7 @@ impl Worker {
         let Some(session) = &mut self.session else {
             return self.say(WorkerEvent::Finished {
                 turn,
-                outcome: Err("no model is loaded".to_owned()),
+                outcome: Err("no model is loaded".to_owned().into()),
             });
         };
         session.setup = setup;
@@ -175,8 +183,20 @@ impl Worker {
                 }),
                 false,
             ),
-            Ok(Err(error)) => (Err(error.to_string()), false),
-            Err(panic) => (Err(said(&*panic)), true),
+            Ok(Err(error)) => {
+                let too_long = error.too_long().map(|(prompt, context)| {
+                    let (message, afresh) = session.count_last();
+                    TooLong {
+                        message,
+                        afresh,
+                        prompt,
+                        context,
+                    }
+                });
+                let reason = error.to_string();
+                (Err(TurnError { reason, too_long }), false)
+            }
+            Err(panic) => (Err(said(&*panic).into()), true),
         };
         self.say(WorkerEvent::Finished { turn, outcome });
         if broken {
@@ -279,8 +299,9 @@ mod tests {
                         ..
                     }) => format!("{turn} ended"),
                     Ok(outcome) => format!("{turn} ended with {:?}", outcome.finish),
-                    Err(error) => format!("{turn} failed: {error}"),
+                    Err(error) => format!("{turn} failed: {}", error.reason),
                 }),
+                WorkerEvent::Counted { id, tokens } => Some(format!("{id} has {tokens:?}")),
                 WorkerEvent::Loading { .. } | WorkerEvent::Turn { .. } => None,
             })
             .collect()
@@ -296,6 +317,21 @@ mod tests {
                 "no `bad`: take `good`",
                 "2 ended",
             ]
+        );
+    }
+
+    #[test]
+    fn tokens_are_counted_where_there_is_a_model() {
+        let count = || Command::Count {
+            id: 7,
+            texts: vec![String::new(), "Hello".to_owned()],
+        };
+        let tokenizer = Checkpoint::tiny().tokenizer.unwrap().json;
+        let tokenizer = crate::tokenizer::Tokenizer::from_json(&tokenizer, "tiny").unwrap();
+        let hello = tokenizer.encode("Hello").len();
+        assert_eq!(
+            said(false, vec![count(), load("good"), count()]),
+            ["good is ready".to_owned(), format!("7 has [0, {hello}]")]
         );
     }
 

@@ -159,6 +159,7 @@ fn messages_are_searched_too_and_the_choice_stays() {
     let hit = |id: &str, excerpt: Option<&str>| Hit {
         id: id.to_owned(),
         excerpt: excerpt.map(str::to_owned),
+        has_phrase: false,
     };
     let answer = |search: &str, hits| Msg::Hits {
         search: search.to_owned(),

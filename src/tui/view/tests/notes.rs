@@ -63,6 +63,30 @@ fn a_notice_is_seen_on_the_smallest_screen() {
 }
 
 #[test]
+fn a_way_out_is_not_cut_on_a_small_screen() {
+    let mut chat = Chat::ready();
+    let reason = "cannot write the file: the disk is full and so are all the others that were looked at, one after the other";
+    chat.send(Msg::Problem(format!("{reason}; `/export` with another name may help")));
+    assert_snapshot!(resize(&mut chat, 40, 12), @"");
+}
+
+#[test]
+fn the_way_out_is_the_last_thing_that_a_footer_leaves_out() {
+    let mut chat = sessions();
+    for (width, footer) in [
+        (80, "F2 rename  Del delete  Enter open  Esc close"),
+        (40, "F2 rename  Enter open  Esc close"),
+        (20, "Esc close"),
+    ] {
+        chat.send(Msg::Resize { width, height: 24 });
+        assert_eq!(
+            crate::tui::view::status::footer(&chat.app, width).to_string(),
+            footer
+        );
+    }
+}
+
+#[test]
 fn a_short_notice_stands_beside_what_goes_on() {
     let mut chat = answering();
     chat.ctrl('r');

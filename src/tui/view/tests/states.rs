@@ -269,6 +269,7 @@ fn what_was_found_in_messages_and_what_was_refused() {
         result: Ok(vec![Hit {
             id: "b".to_owned(),
             excerpt: Some("… it is the \u{1b}[31msum of all".to_owned()),
+            has_phrase: false,
         }]),
     });
     chat.press(KeyCode::Down).send(Msg::Refused(
