@@ -15,6 +15,7 @@ pub mod markdown;
 mod pace;
 mod panics;
 mod signals;
+mod stopped;
 mod terminal;
 pub mod text;
 pub mod theme;
@@ -90,6 +91,9 @@ pub struct Start {
 enum Incoming {
     Msg(Msg),
     Signal(Signal),
+    /// The terminal can tell Shift-Enter from Enter.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "only there is it asked"))]
+    Keyboard,
     /// The terminal cannot be read any more.
     InputLost(io::Error),
 }
@@ -120,6 +124,7 @@ pub fn run(start: Start) -> Result<Ended, Error> {
         app,
         effects: Effects::new(commands, events.clone(), start.journal, start.date),
         pace: Pace::default(),
+        watch: stopped::Watch::default(),
         fault: fault.filter(|fault| *fault == Fault::Draw),
         keys: 0,
     };
@@ -133,6 +138,7 @@ pub fn run(start: Start) -> Result<Ended, Error> {
     let code = chat.run(&incoming, &mut screen, &input);
     chat.finish(&incoming);
     let unsaved = chat.effects.journal.finish();
+    input.settle();
     let left = terminal::leave();
     let code = match code {
         Ok(0) => left.map(|()| 0)?,
@@ -148,6 +154,7 @@ struct Chat {
     app: App,
     effects: Effects,
     pace: Pace,
+    watch: stopped::Watch,
     fault: Option<Fault>,
     keys: usize,
 }
@@ -162,10 +169,16 @@ impl Chat {
     ) -> Result<u8, Error> {
         loop {
             let wait = self.pace.wait(Instant::now(), self.app.is_animated());
+            let begun = Instant::now();
             let first = match wait {
                 None => incoming.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(wait) => incoming.recv_timeout(wait),
             };
+            if let Some(wait) = wait {
+                let now = Instant::now();
+                let stopped = self.watch.waited(wait, now.duration_since(begun), now);
+                self.was_stopped(stopped, screen, input)?;
+            }
             let mut next = match first {
                 Ok(first) => Some(first),
                 Err(RecvTimeoutError::Timeout) => None,
@@ -208,12 +221,26 @@ impl Chat {
                 self.update(Msg::Key(key), screen, input)
             }
             Incoming::Signal(Signal::Continue) => {
-                if !self.effects.came_back() {
-                    // Whoever had the terminal meanwhile has set it as they like.
-                    terminal::leave()?;
-                    screen.resume()?;
+                match self.effects.came_back() {
+                    // It was timed.
+                    Some(time) => self.was_stopped(Some(time), screen, input)?,
+                    None => {
+                        // Whoever had the terminal meanwhile has set it as they like.
+                        terminal::leave()?;
+                        screen.resume()?;
+                        let stopped = self.watch.continued(Instant::now());
+                        self.was_stopped(stopped, screen, input)?;
+                    }
                 }
                 self.pace.changed();
+                Ok(())
+            }
+            Incoming::Signal(Signal::Resize) => {
+                let (width, height) = screen.size()?;
+                self.update(Msg::Resize { width, height }, screen, input)
+            }
+            Incoming::Keyboard => {
+                screen.take_keyboard();
                 Ok(())
             }
             Incoming::InputLost(error) => Err(error.into()),
@@ -230,6 +257,18 @@ impl Chat {
         }
         self.pace.changed();
         Ok(())
+    }
+
+    /// Takes the time in which the program was stopped out of what is timed.
+    fn was_stopped(
+        &mut self,
+        time: Option<Duration>,
+        screen: &mut Screen,
+        input: &Input,
+    ) -> Result<(), Error> {
+        let Some(time) = time else { return Ok(()) };
+        stopped::note(time);
+        self.update(Msg::Stopped(time), screen, input)
     }
 
     fn note(&mut self, message: &Msg) {

@@ -14,7 +14,7 @@ mod saving;
 pub(crate) mod transcript;
 pub(crate) mod turn;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ratatui::layout::Rect;
 
@@ -250,6 +250,7 @@ impl App {
             Msg::Resize { width, height } => self.size = (width, height),
             Msg::Worker(event) => self.worker(event),
             Msg::Tick(now) => self.tick(now),
+            Msg::Stopped(time) => self.was_stopped(time),
             Msg::Edited(Ok(text)) => {
                 self.draft.set(text.strip_suffix('\n').unwrap_or(&text));
                 self.offer_completion();
@@ -353,6 +354,18 @@ impl App {
                 cell.started.get_or_insert(now);
             }
         }
+    }
+
+    /// Nothing went on for so long: what is timed begins later by that.
+    fn was_stopped(&mut self, time: Duration) {
+        self.now += time;
+        if let Some(turn) = &mut self.turn {
+            turn.was_stopped(time);
+        }
+        if let Some(cell) = self.transcript.last_mut().filter(|cell| cell.live) {
+            cell.started = cell.started.map(|started| started + time);
+        }
+        self.download = self.download.take().map(|_| Download::default());
     }
 
     /// The command that failed stands in the draft again, to be mended.

@@ -31,6 +31,8 @@ pub enum Msg {
     },
     /// The worker says something.
     Worker(WorkerEvent),
+    /// The program was stopped for so long, which is nobody's time.
+    Stopped(Duration),
     /// Time passes; sent about ten times a second while something moves.
     Tick(Instant),
     /// The external editor came back with this text, or failed.

@@ -7,8 +7,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use super::event::{Command, ModelInfo, Outcome, TooLong, TurnError, TurnId, WorkerEvent};
-use super::{Incoming, panics};
-use crate::session::{self, Cancel, ChatSession, Message, Model, Setup, TurnOptions};
+use super::{Incoming, panics, stopped};
+use crate::session::{
+    self, Cancel, ChatSession, Message, Model, Setup, Stats, TurnOptions,
+};
 use crate::tui::event::Msg;
 
 /// Between two reports of a load's progress.
@@ -166,9 +168,15 @@ impl Worker {
         session.history = history;
         let events = self.events.clone();
         let panics = &mut self.panics;
+        let before = stopped::total();
+        let mut first = None;
         let made = catch_unwind(AssertUnwindSafe(|| {
             session.turn(options, cancel, &mut |event| {
-                let breaks = matches!(event, session::Event::Token(_)) && std::mem::take(panics);
+                let is_token = matches!(event, session::Event::Token(_));
+                if is_token {
+                    first.get_or_insert_with(stopped::total);
+                }
+                let breaks = is_token && std::mem::take(panics);
                 assert!(!breaks, "asked for with --debug-panic");
                 let event = WorkerEvent::Turn { turn, event };
                 let _ = events.send(Incoming::Msg(Msg::Worker(event)));
@@ -179,7 +187,7 @@ impl Worker {
                 Ok(Outcome {
                     messages: made.messages,
                     finish: made.finish,
-                    stats: made.stats,
+                    stats: running(made.stats, before, first),
                 }),
                 false,
             ),
@@ -206,6 +214,21 @@ impl Worker {
                 self.load(&name, &Cancel::new());
             }
         }
+    }
+}
+
+/// The figures without the time in which the program was stopped: [`stopped::total`] was `before` at the start, and
+/// `first` with the first token.
+fn running(stats: Stats, before: Duration, first: Option<Duration>) -> Stats {
+    let after = stopped::total();
+    let first = first.unwrap_or(after);
+    Stats {
+        prefill: stopped::without(stats.prefill, before, first),
+        time_to_first_token: stats
+            .time_to_first_token
+            .map(|time| stopped::without(time, before, first)),
+        decode: stopped::without(stats.decode, first, after),
+        ..stats
     }
 }
 

@@ -1,6 +1,6 @@
 //! One turn: from the message sent to the answer kept.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::cell::{Cell, CellKind};
 use super::draft::message;
@@ -59,6 +59,14 @@ impl Turn {
             let (since, tokens) = *self.decoding.get_or_insert((now, self.tokens));
             rate(self.tokens - tokens, since)
         };
+    }
+
+    /// Nothing went on for so long.
+    pub fn was_stopped(&mut self, time: Duration) {
+        self.started = self.started.map(|started| started + time);
+        self.decoding = self
+            .decoding
+            .map(|(since, tokens)| (since + time, tokens));
     }
 
     pub fn repeating(&self) -> Option<Repetition> {

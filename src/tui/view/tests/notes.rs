@@ -4,7 +4,7 @@ use crossterm::event::KeyCode;
 use insta::assert_snapshot;
 
 use super::support::*;
-use crate::tui::event::Msg;
+use crate::tui::event::{Msg, WorkerEvent};
 
 /// A file that cannot be read, far down in the file system.
 fn refused() -> Chat {
@@ -65,9 +65,52 @@ fn a_notice_is_seen_on_the_smallest_screen() {
 #[test]
 fn a_way_out_is_not_cut_on_a_small_screen() {
     let mut chat = Chat::ready();
-    let reason = "cannot write the file: the disk is full and so are all the others that were looked at, one after the other";
+    let reason = "cannot write the file: the disk is full and so are all the others that were looked at, one after the other, so that nothing was written and what was there is as it was before";
     chat.send(Msg::Problem(format!("{reason}; `/export` with another name may help")));
-    assert_snapshot!(resize(&mut chat, 40, 12), @"");
+    assert_snapshot!(resize(&mut chat, 40, 12), @r#"
+    Type a message, or / for the commands.
+
+    ✗ cannot write the file: the disk is
+      full and so are all the others that
+      were looked at, one after the other,
+      so that nothing was written and what
+      was there is as it was before;
+      `/export` with another name may help
+    ────────────────────────────────────────
+    › █
+    Enter send  F1 help  Ctrl-J new line
+    tiny · cpu · reasoning medium · 0/1,000
+    "#);
+}
+
+#[test]
+fn a_download_says_how_fast_it_is_how_long_it_takes_and_what_stops_it() {
+    let mut chat = Chat::loading();
+    let mut at = |chat: &mut Chat, second: u64, done: u64| {
+        chat.worker(WorkerEvent::Loading {
+            what: "fetching model.safetensors".to_owned(),
+            done,
+            total: 1_000_000_000,
+        });
+        chat.wait(if second == 0 { 0 } else { 1000 });
+    };
+    for second in 0..4 {
+        at(&mut chat, second, second * 10_000_000);
+    }
+    assert_snapshot!(resize(&mut chat, 80, 24), @r#"
+    Type a message, or / for the commands.
+    ~ 18
+    | fetching model.safetensors 3 % of 1.0 GB  10.0 MB/s  97.0 s left
+    ────────────────────────────────────────────────────────────────────────────────
+    › █
+    Enter send  Esc stops  F1 help
+    tiny · reasoning medium
+    "#);
+    for second in 4..10 {
+        at(&mut chat, second, 30_000_000);
+    }
+    let screen = screen(&chat);
+    assert!(screen.contains("3 % of 1.0 GB  waiting for the network"), "{screen}");
 }
 
 #[test]
