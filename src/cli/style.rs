@@ -85,7 +85,10 @@ impl Style {
 
     /// `text` in lines of a terminal, broken between words; its first line follows `taken` cells. As it is for files and pipes.
     pub fn wrapped(self, text: &str, taken: usize) -> String {
-        let Some(columns) = self.columns.filter(|columns| self.terminal && *columns >= 20) else {
+        let Some(columns) = self
+            .columns
+            .filter(|columns| self.terminal && *columns >= 20)
+        else {
             return text.to_owned();
         };
         let mut out = String::new();

@@ -8,6 +8,7 @@ mod download;
 pub(crate) mod draft;
 mod execute;
 mod input;
+mod loading;
 pub(crate) mod note;
 pub(crate) mod picker;
 mod saving;
@@ -280,7 +281,10 @@ impl App {
             Msg::Hits { search, result } => self.hits(&search, result),
             Msg::Refused(reason) => self.refused(&reason),
             Msg::Renamed(title) => self.title = Some(title),
-            Msg::Lost(_) => self.save_all(),
+            Msg::Lost(_) => {
+                self.under_way = None;
+                self.save_all();
+            }
             Msg::Done(what) => {
                 self.under_way = None;
                 self.say(&what);
@@ -377,66 +381,12 @@ impl App {
         }
     }
 
-    fn load(&mut self, model: String) {
-        self.note.take_if(|note| note.about == Some(About::Load));
-        self.phase = Phase::Loading {
-            what: format!("loading {model}"),
-            done: 0,
-            total: 0,
-        };
-        self.transcript.drop_errors(true);
-        self.before = self.model.take().or(self.before.take());
-        self.wanted.clone_from(&model);
-        let cancel = Cancel::new();
-        self.loading = Some(cancel.clone());
-        self.effect(Effect::Send(Command::Load { model, cancel }));
-    }
-
-    /// Asks the load under way to stop, if there is one.
-    fn stop_loading(&mut self) {
-        if let Some(cancel) = self.loading.take() {
-            self.phase = Phase::Stopping;
-            self.effect(Effect::Cancel(cancel));
-        }
-    }
-
     fn worker(&mut self, event: WorkerEvent) {
         match event {
-            WorkerEvent::Loading { what, done, total } => {
-                if !self.is_busy() && self.phase != Phase::Stopping {
-                    let what = super::text::sanitize(&what).replace('\n', " ");
-                    if what.starts_with("loading") {
-                        self.download = None;
-                    } else {
-                        self.download.get_or_insert_default();
-                    }
-                    self.phase = Phase::Loading { what, done, total };
-                }
-            }
-            WorkerEvent::Ready(model) => {
-                self.wanted.clone_from(&model.name);
-                let chosen = std::mem::take(&mut self.chosen).then(|| model.name.clone());
-                self.have(model);
-                if let Some(name) = chosen {
-                    self.say(&format!("`{name}` is loaded"));
-                }
-            }
+            WorkerEvent::Loading { what, done, total } => self.loads(&what, done, total),
+            WorkerEvent::Ready(model) => self.loaded(model),
             WorkerEvent::Counted { id, tokens } => self.counted(id, &tokens),
-            WorkerEvent::LoadFailed { message, hint } => {
-                self.loading = None;
-                self.download = None;
-                self.chosen = false;
-                let text = self.load_error(&message, hint.as_deref());
-                if let Some(model) = self.before.take() {
-                    self.wanted.clone_from(&model.name);
-                    let name = model.name.clone();
-                    self.have(model);
-                    self.fail(&format!("{text}\n`{name}` goes on"));
-                } else {
-                    self.phase = Phase::Failed { message, hint };
-                    self.show_load_error();
-                }
-            }
+            WorkerEvent::LoadFailed { message, hint } => self.load_failed(message, hint),
             WorkerEvent::Turn { turn, event } => {
                 if self.turn.as_ref().is_some_and(|mine| mine.id == turn) {
                     self.turn_event(event);
@@ -452,39 +402,6 @@ impl App {
                     }
                 }
             }
-        }
-    }
-
-    fn load_error(&self, message: &str, hint: Option<&str>) -> String {
-        let hint = hint.map_or_else(String::new, |hint| format!("\nhint: {hint}"));
-        format!("cannot load `{}`: {message}{hint}", self.wanted)
-    }
-
-    /// Why there is no model: that stands in the conversation, whatever becomes of it, until it is tried again.
-    fn show_load_error(&mut self) {
-        let Phase::Failed { message, hint } = &self.phase else {
-            return;
-        };
-        let mut text = self.load_error(message, hint.as_deref());
-        text += "\n`/model NAME` loads another; `/model`, or r where nothing is typed, tries again";
-        let mut cell = Cell::new(CellKind::Error, &without_code(&text));
-        cell.stays = true;
-        if !self.transcript.cells().iter().any(|cell| cell.stays) {
-            self.transcript.push(cell);
-        }
-    }
-
-    /// There is a model: what waited for it goes out.
-    fn have(&mut self, model: ModelInfo) {
-        self.note.take_if(|note| note.about == Some(About::Load));
-        self.transcript.drop_errors(true);
-        self.model = Some(model);
-        self.before = None;
-        self.loading = None;
-        self.download = None;
-        self.phase = Phase::Idle;
-        if std::mem::take(&mut self.waiting) {
-            self.start_turn(None);
         }
     }
 

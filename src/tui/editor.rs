@@ -287,7 +287,8 @@ impl Editor {
         };
         let width = self.wrap_width();
         let row = self.rows().get(target)?.clone();
-        let at = row.range.start + rows::byte_at(&self.text[row.range.clone()], column, width, &self.units);
+        let at = row.range.start
+            + rows::byte_at(&self.text[row.range.clone()], column, width, &self.units);
         // The end of a wrapped line is the start of the next, and a full one's is below it.
         let is_other_line = at == row.range.end && (row.is_wrapped || (up && is_beyond));
         Some(if is_other_line {

@@ -52,9 +52,8 @@ impl Signals {
     /// Starts to listen. The second SIGTERM or SIGHUP ends the process at once.
     pub fn listen(sender: Sender<Incoming>) -> io::Result<Self> {
         use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGWINCH};
-        let mut signals = signal_hook::iterator::Signals::new([
-            SIGTERM, SIGHUP, SIGINT, SIGCONT, SIGWINCH,
-        ])?;
+        let mut signals =
+            signal_hook::iterator::Signals::new([SIGTERM, SIGHUP, SIGINT, SIGCONT, SIGWINCH])?;
         let handle = signals.handle();
         std::thread::Builder::new()
             .name("signals".to_owned())

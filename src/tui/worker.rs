@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::event::{Command, ModelInfo, Outcome, TooLong, TurnError, TurnId, WorkerEvent};
 use super::{Incoming, panics, stopped};
-use crate::session::{
-    self, Cancel, ChatSession, Message, Model, Setup, Stats, TurnOptions,
-};
+use crate::session::{self, Cancel, ChatSession, Message, Model, Setup, Stats, TurnOptions};
 use crate::tui::event::Msg;
 
 /// Between two reports of a load's progress.

@@ -186,7 +186,10 @@ fn characters_that_command_a_terminal_are_made_visible() {
     let mut tree = Tree::default();
     tree.push(Entry::User("a\tb".to_owned()));
     tree.push(turn(
-        vec![Message::assistant("final", "c\u{1b}[31md\u{9b}2J\u{202e}e\u{7f}")],
+        vec![Message::assistant(
+            "final",
+            "c\u{1b}[31md\u{9b}2J\u{202e}e\u{7f}",
+        )],
         Finish::Stop,
     ));
     assert_eq!(

@@ -70,14 +70,28 @@ fn an_error_lists_ten_sessions_at_most() {
 #[test]
 fn an_id_is_meant_by_its_beginning_and_the_words_as_typed_are_known() {
     let (_home, store) = store();
-    let apart = minutes_ago(&store, 1, &[user(0, None, "boots and red\nshoes"), user(1, Some(0), "12")]);
-    let together = minutes_ago(&store, 2, &[user(0, None, "Hi"), user(1, Some(0), "my red boots")]);
+    let apart = minutes_ago(
+        &store,
+        1,
+        &[
+            user(0, None, "boots and red\nshoes"),
+            user(1, Some(0), "12"),
+        ],
+    );
+    let together = minutes_ago(
+        &store,
+        2,
+        &[user(0, None, "Hi"), user(1, Some(0), "my red boots")],
+    );
     let search = |text: &str| {
         let found = store.search(text, &Cancel::new()).unwrap().unwrap();
         let hits = found.into_iter().map(|hit| (hit.id, hit.has_phrase));
         hits.collect::<Vec<_>>()
     };
-    assert_eq!(search("Red  boots"), [(apart.clone(), false), (together, true)]);
+    assert_eq!(
+        search("Red  boots"),
+        [(apart.clone(), false), (together, true)]
+    );
     // Not those of all sessions in which it is somewhere in the time.
     assert_eq!(search("12"), [(apart.clone(), true)]);
     assert_eq!(search("20250628").len(), 2);
@@ -108,12 +122,21 @@ fn a_link_to_nothing_is_told_as_one() {
 #[test]
 fn damage_in_an_answer_far_down_is_marked_in_the_list() {
     let (_home, store) = store();
-    let (id, path) = saved(&store, &[user(0, None, "Hi"), answer(1, 0), user(2, Some(1), "More")]);
+    let (id, path) = saved(
+        &store,
+        &[user(0, None, "Hi"), answer(1, 0), user(2, Some(1), "More")],
+    );
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("\"messages\":[", "\"messages\":[[")).unwrap();
     let listed = store.list(noon()).unwrap();
     assert_eq!(listed[0].id, id);
-    assert!(listed[0].problem.as_ref().unwrap().contains("damaged in line 3"));
+    assert!(
+        listed[0]
+            .problem
+            .as_ref()
+            .unwrap()
+            .contains("damaged in line 3")
+    );
 }
 
 #[test]

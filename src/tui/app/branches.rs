@@ -204,7 +204,9 @@ impl App {
         }
         let rest = match self.whole_is_at(head) {
             whole if whole.is_empty() => "this is all of the conversation".to_owned(),
-            whole => format!("more was said here{whole}").replace(", `", ": `").replace(" to ", " has "),
+            whole => format!("more was said here{whole}")
+                .replace(", `", ": `")
+                .replace(" to ", " has "),
         };
         self.say(&rest);
     }

@@ -342,7 +342,10 @@ impl Cell {
 /// A message with its files as labels.
 fn with_files_folded(message: &str) -> Cow<'_, str> {
     let pieces = pieces(message);
-    if !pieces.iter().any(|piece| matches!(piece, Piece::File { .. })) {
+    if !pieces
+        .iter()
+        .any(|piece| matches!(piece, Piece::File { .. }))
+    {
         return Cow::Borrowed(message);
     }
     let shown = pieces.iter().map(|piece| match piece {

@@ -50,9 +50,7 @@ impl Download {
     /// Nothing has come for a while.
     pub fn is_waiting(&self) -> bool {
         match (self.still, self.samples.back()) {
-            (Some((since, _)), Some((now, _))) => {
-                now.saturating_duration_since(since) >= PATIENCE
-            }
+            (Some((since, _)), Some((now, _))) => now.saturating_duration_since(since) >= PATIENCE,
             _ => false,
         }
     }

@@ -100,7 +100,8 @@ impl Draft {
 
     /// What was typed to say `text`: what stands here, or what was sent.
     fn as_typed(&self, text: &str) -> Option<&str> {
-        let known = std::iter::once(self.text()).chain(self.history.iter().rev().map(String::as_str));
+        let known =
+            std::iter::once(self.text()).chain(self.history.iter().rev().map(String::as_str));
         let said = message(text);
         known
             .filter(|typed| !typed.is_empty())

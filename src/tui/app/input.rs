@@ -306,8 +306,16 @@ impl App {
     /// Of thinking that is being made, what is shown of it changes; else what is shown of all thinking.
     pub(super) fn toggle_thinking(&mut self) {
         let look = self.transcript.look();
-        let is_thinking = self.transcript.cells().last().is_some_and(Cell::is_thinking);
-        self.fold_thinking(!if is_thinking { look.live } else { look.unfolded });
+        let is_thinking = self
+            .transcript
+            .cells()
+            .last()
+            .is_some_and(Cell::is_thinking);
+        self.fold_thinking(!if is_thinking {
+            look.live
+        } else {
+            look.unfolded
+        });
     }
 
     pub(super) fn fold_thinking(&mut self, unfolded: bool) {

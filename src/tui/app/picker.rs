@@ -75,24 +75,25 @@ impl Picker {
         let search = one_line(self.search.text()).to_lowercase();
         let words: Vec<_> = search.split_whitespace().collect();
         let listed = self.all.iter().flatten();
-        let mut found: Vec<_> = listed.filter_map(|summary| {
-            let title = summary.title.to_lowercase();
-            let hit = self.hits.as_ref().and_then(|hits| hits.get(&summary.id));
-            let is_named = words
-                .iter()
-                .all(|word| title.contains(word) || summary.id.starts_with(word));
-            let has_phrase = title.contains(&search) || hit.is_some_and(|hit| hit.has_phrase);
-            (is_named || hit.is_some()).then_some((
-                has_phrase,
-                Found {
-                    summary,
-                    excerpt: hit
-                        .and_then(|hit| hit.excerpt.as_deref())
-                        .filter(|_| !is_named),
-                },
-            ))
-        })
-        .collect();
+        let mut found: Vec<_> = listed
+            .filter_map(|summary| {
+                let title = summary.title.to_lowercase();
+                let hit = self.hits.as_ref().and_then(|hits| hits.get(&summary.id));
+                let is_named = words
+                    .iter()
+                    .all(|word| title.contains(word) || summary.id.starts_with(word));
+                let has_phrase = title.contains(&search) || hit.is_some_and(|hit| hit.has_phrase);
+                (is_named || hit.is_some()).then_some((
+                    has_phrase,
+                    Found {
+                        summary,
+                        excerpt: hit
+                            .and_then(|hit| hit.excerpt.as_deref())
+                            .filter(|_| !is_named),
+                    },
+                ))
+            })
+            .collect();
         // What was searched for as it stands comes first.
         found.sort_by_key(|(has_phrase, _)| !has_phrase);
         found.into_iter().map(|(_, found)| found).collect()

@@ -64,9 +64,7 @@ impl Turn {
     /// Nothing went on for so long.
     pub fn was_stopped(&mut self, time: Duration) {
         self.started = self.started.map(|started| started + time);
-        self.decoding = self
-            .decoding
-            .map(|(since, tokens)| (since + time, tokens));
+        self.decoding = self.decoding.map(|(since, tokens)| (since + time, tokens));
     }
 
     pub fn repeating(&self) -> Option<Repetition> {
@@ -480,14 +478,11 @@ fn record(messages: Vec<Message>, finish: Finish, stats: &Stats) -> TurnRecord {
 
 /// What is to be said after a turn that did not end by itself.
 pub(super) fn ending(record: &TurnRecord) -> Option<String> {
-    let answered = record
-        .messages
-        .iter()
-        .any(|message| match message.kind() {
-            Kind::Thinking => false,
-            Kind::ToolCall => true,
-            Kind::Preamble | Kind::Final => !message.text().trim().is_empty(),
-        });
+    let answered = record.messages.iter().any(|message| match message.kind() {
+        Kind::Thinking => false,
+        Kind::ToolCall => true,
+        Kind::Preamble | Kind::Final => !message.text().trim().is_empty(),
+    });
     let thinking = if answered {
         ""
     } else {

@@ -470,7 +470,10 @@ mod tests {
         assert!(journal.perform(message(1, "b")).is_empty());
         assert!(journal.unsaved().is_some());
         let said = journal.finish().unwrap();
-        assert!(said.starts_with("the conversation is not saved: "), "{said}");
+        assert!(
+            said.starts_with("the conversation is not saved: "),
+            "{said}"
+        );
         std::fs::remove_file(&place).unwrap();
         assert!(matches!(
             &journal.perform(message(2, "c"))[..],

@@ -69,6 +69,15 @@ impl Decoder {
         }
         self.bytes.extend_from_slice(bytes);
         self.parse(&mut heard);
+        // The same where it came right behind what has no end.
+        if self
+            .paste
+            .as_mut()
+            .is_some_and(|paste| paste.pop_if(|last| *last == CTRL_C).is_some())
+        {
+            heard.extend(self.end_paste());
+            heard.push(control('c'));
+        }
         heard
     }
 
@@ -111,9 +120,7 @@ impl Decoder {
     fn end_paste(&mut self) -> Option<Heard> {
         let mut pasted = self.paste.take()?;
         pasted.append(&mut self.bytes);
-        Some(Heard::Paste(
-            String::from_utf8_lossy(&pasted).into_owned(),
-        ))
+        Some(Heard::Paste(String::from_utf8_lossy(&pasted).into_owned()))
     }
 
     fn parse(&mut self, heard: &mut Vec<Heard>) {
@@ -155,10 +162,7 @@ fn key(code: KeyCode) -> Heard {
 }
 
 fn control(letter: char) -> Heard {
-    Heard::Key(KeyEvent::new(
-        KeyCode::Char(letter),
-        KeyModifiers::CONTROL,
-    ))
+    Heard::Key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL))
 }
 
 fn alt(letter: char) -> Heard {

@@ -288,7 +288,10 @@ pub(crate) fn line(app: &App, columns: u16) -> Line<'static> {
         None => {}
     }
     if let Some((branch, of)) = app.branch {
-        pieces.push((if app.rewound { 10 } else { 7 }, plain(format!("branch {branch}/{of}"))));
+        pieces.push((
+            if app.rewound { 10 } else { 7 },
+            plain(format!("branch {branch}/{of}")),
+        ));
     }
     if let Some(model) = &app.model {
         let used = app.context_used();

@@ -101,7 +101,10 @@ fn a_message_with_a_file_returns_as_it_was_typed() {
     });
     chat.say("explain").fail("no");
     assert_eq!(chat.draft(), "[file a.md, 4 characters]\nexplain");
-    chat.press(KeyCode::Enter).answer("ok").alt('e').press(KeyCode::Enter);
+    chat.press(KeyCode::Enter)
+        .answer("ok")
+        .alt('e')
+        .press(KeyCode::Enter);
     assert_eq!(chat.draft(), "[file a.md, 4 characters]\nexplain");
 }
 

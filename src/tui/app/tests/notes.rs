@@ -155,7 +155,10 @@ fn a_file_is_measured_against_what_is_left_of_the_context() {
 fn more_context_is_proposed_only_where_the_model_has_it() {
     for (most, is_proposed) in [(1000, false), (131_072, true)] {
         let lines = too_long(most, 20, 90, 2000);
-        assert!(lines.contains("it has 2,000 tokens with this message"), "{lines}");
+        assert!(
+            lines.contains("it has 2,000 tokens with this message"),
+            "{lines}"
+        );
         assert!(lines.contains("`/new` starts afresh"), "{lines}");
         assert_eq!(lines.contains("--context"), is_proposed, "{lines}");
     }
@@ -229,7 +232,11 @@ fn what_the_model_counts_takes_the_place_of_the_estimate() {
 fn a_command_that_fails_stands_in_the_draft_again() {
     let mut chat = Chat::ready();
     chat.exchange("hi", "hello").say("/read no.txt");
-    read(&mut chat, "no.txt", Err("No such file or directory (os error 2)"));
+    read(
+        &mut chat,
+        "no.txt",
+        Err("No such file or directory (os error 2)"),
+    );
     assert_eq!(chat.draft(), "/read no.txt");
     assert_eq!(
         chat.note(),
@@ -257,7 +264,11 @@ fn an_error_goes_when_it_is_overtaken() {
         hint: None,
     };
     chat.say("/model x").worker(failed());
-    assert!(chat.note().starts_with("cannot load `x`: no"), "{}", chat.note());
+    assert!(
+        chat.note().starts_with("cannot load `x`: no"),
+        "{}",
+        chat.note()
+    );
     chat.say("/model tiny").model_is_ready();
     assert_eq!(chat.note(), "`tiny` is loaded");
     let mut chat = Chat::loading();

@@ -156,11 +156,17 @@ fn what_was_reused_stays_in_the_status_line_after_a_rewind() {
     chat.ctrl('r').answer("other");
     assert!(chat.app.rewound);
     let line = status(&chat);
-    assert!(line.contains("branch 2/2") && line.contains("reused 4"), "{line}");
+    assert!(
+        line.contains("branch 2/2") && line.contains("reused 4"),
+        "{line}"
+    );
     assert!(!line.contains("decode"), "{line}");
     chat.exchange("three", "third");
     assert!(!chat.app.rewound);
-    chat.say("/edit 1").write("!").press(KeyCode::Enter).answer("x");
+    chat.say("/edit 1")
+        .write("!")
+        .press(KeyCode::Enter)
+        .answer("x");
     assert!(chat.app.rewound);
 }
 

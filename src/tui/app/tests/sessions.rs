@@ -204,11 +204,7 @@ fn a_conversation_without_messages_is_named_with_its_first() {
     chat.say("hi");
     assert_eq!(
         chat.saved(),
-        [
-            "setup None medium tiny",
-            "0 after -: user hi",
-            "title Talk"
-        ]
+        ["setup None medium tiny", "0 after -: user hi", "title Talk"]
     );
 }
 
@@ -234,7 +230,9 @@ fn a_session_that_was_cut_off_has_one_notice() {
         setup: Setup::default(),
         warning: Some("the program was ended while it answered".to_owned()),
     };
-    let chat = Chat::loading_with(Settings::default(), Some(opened), (80, 24));
+    let mut chat = Chat::loading_with(Settings::default(), Some(opened), (80, 24));
+    // It is there as long as it takes to be read.
+    chat.model_is_ready();
     assert_eq!(
         chat.lines(),
         [

@@ -41,7 +41,8 @@ fn thinking_is_folded_and_unfolded_while_it_is_made() {
     assert_eq!(chat.lines(), ["› hi", "thinking  (Ctrl-T)"]);
     chat.ctrl('t');
     assert_eq!(chat.lines(), ["› hi", "┊ thinking", "┊ one two three"]);
-    chat.ctrl('t').end(Message::assistant("analysis", "one two three"));
+    chat.ctrl('t')
+        .end(Message::assistant("analysis", "one two three"));
     assert_eq!(chat.lines(), ["› hi", "thought, 3 words  (Ctrl-T)"]);
 }
 
@@ -60,7 +61,15 @@ fn a_file_that_was_sent_is_folded_like_thinking() {
     chat.ctrl('t');
     assert_eq!(
         chat.lines(),
-        ["› `a.md`:", "  ```", "  one", "  two", "  ```", "  Why?", "So."]
+        [
+            "› `a.md`:",
+            "  ```",
+            "  one",
+            "  two",
+            "  ```",
+            "  Why?",
+            "So."
+        ]
     );
     chat.ctrl('t');
     assert_eq!(chat.lines().len(), 3);

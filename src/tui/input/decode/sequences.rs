@@ -78,7 +78,12 @@ fn meaning(parameters: &str, last: u8) -> Option<Heard> {
     let (mut held, kind) = numbers.next().unwrap_or_default();
     let mut code = match last {
         b'A'..=b'D' | b'F' | b'H' | b'P' | b'Q' | b'S' => ss3(last)?,
-        b'Z' => return Some(Heard::Key(KeyEvent::new(KeyCode::BackTab, KeyModifiers::SHIFT))),
+        b'Z' => {
+            return Some(Heard::Key(KeyEvent::new(
+                KeyCode::BackTab,
+                KeyModifiers::SHIFT,
+            )));
+        }
         b'u' => of_number(first?)?,
         // `27;modifiers;code~`, as xterm has keys that it has no other form for.
         b'~' if first == Some(27) => of_number(numbers.next()?.0?)?,

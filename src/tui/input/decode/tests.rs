@@ -102,9 +102,9 @@ fn the_mouse_is_its_wheel_and_its_buttons() {
 
 #[test]
 fn a_paste_is_one_whatever_is_in_it_and_however_it_comes() {
-    let bytes = "a\x1b[200~x\r\x03\x1b[A日\x1b[201~b".as_bytes();
+    let bytes = "a\x1b[200~x\r\x04\x1b[A日\x1b[201~b".as_bytes();
     let mut expected = typed("a");
-    expected.push(Heard::Paste("x\r\x03\x1b[A日".to_owned()));
+    expected.push(Heard::Paste("x\r\x04\x1b[A日".to_owned()));
     expected.extend(typed("b"));
     assert_eq!(heard(&[(0, bytes)]), expected);
     for length in [2, 3, 5, 7] {
@@ -125,6 +125,15 @@ fn a_paste_without_end_is_inserted_after_a_second() {
         heard(&[(0, b"\x1b[200~one"), (10, b"\x03")]),
         [pasted.clone(), control('c')]
     );
+    assert_eq!(
+        heard(&[(0, b"\x1b[200~one\x03")]),
+        [pasted.clone(), control('c')]
+    );
+    // One that was pasted is none.
+    assert_eq!(
+        heard(&[(0, b"\x1b[200~a\x03b\x1b[201~")]),
+        [Heard::Paste("a\x03b".to_owned())]
+    );
     // Its end, should it come, is no key.
     assert_eq!(
         heard(&[(0, b"\x1b[200~one"), (1500, b"\x1b[201~")]),
@@ -136,7 +145,11 @@ fn a_paste_without_end_is_inserted_after_a_second() {
 fn a_half_sequence_is_given_up_and_swallows_no_key() {
     for half in [&b"\x1b["[..], b"\x1b[1;", b"\x1b[<64;", b"\xe6\x97"] {
         assert_eq!(heard(&[(0, half), (150, b"a")]), typed("a"), "{half:?}");
-        assert_eq!(heard(&[(0, half), (5, b"\x03")]), [control('c')], "{half:?}");
+        assert_eq!(
+            heard(&[(0, half), (5, b"\x03")]),
+            [control('c')],
+            "{half:?}"
+        );
     }
     assert_eq!(
         heard(&[(0, b"\x1b"), (50, b"[")]),

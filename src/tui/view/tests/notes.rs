@@ -66,7 +66,9 @@ fn a_notice_is_seen_on_the_smallest_screen() {
 fn a_way_out_is_not_cut_on_a_small_screen() {
     let mut chat = Chat::ready();
     let reason = "cannot write the file: the disk is full and so are all the others that were looked at, one after the other, so that nothing was written and what was there is as it was before";
-    chat.send(Msg::Problem(format!("{reason}; `/export` with another name may help")));
+    chat.send(Msg::Problem(format!(
+        "{reason}; `/export` with another name may help"
+    )));
     assert_snapshot!(resize(&mut chat, 40, 12), @r#"
     Type a message, or / for the commands.
 
@@ -110,7 +112,10 @@ fn a_download_says_how_fast_it_is_how_long_it_takes_and_what_stops_it() {
         at(&mut chat, second, 30_000_000);
     }
     let screen = screen(&chat);
-    assert!(screen.contains("3 % of 1.0 GB  waiting for the network"), "{screen}");
+    assert!(
+        screen.contains("3 % of 1.0 GB  waiting for the network"),
+        "{screen}"
+    );
 }
 
 #[test]
