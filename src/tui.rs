@@ -133,7 +133,7 @@ pub fn run(start: Start) -> Result<Ended, Error> {
     }
     // The first picture comes before the question that a terminal may take its time to answer.
     chat.draw(&mut screen)?;
-    screen.ask_for_keyboard();
+    Screen::ask_for_keyboard();
     let input = Input::start(events)?;
     let code = chat.run(&incoming, &mut screen, &input);
     chat.finish(&incoming);
@@ -221,17 +221,15 @@ impl Chat {
                 self.update(Msg::Key(key), screen, input)
             }
             Incoming::Signal(Signal::Continue) => {
-                match self.effects.came_back() {
-                    // It was timed.
-                    Some(time) => self.was_stopped(Some(time), screen, input)?,
-                    None => {
-                        // Whoever had the terminal meanwhile has set it as they like.
-                        terminal::leave()?;
-                        screen.resume()?;
-                        let stopped = self.watch.continued(Instant::now());
-                        self.was_stopped(stopped, screen, input)?;
-                    }
-                }
+                let stopped = if let Some(time) = self.effects.came_back() {
+                    Some(time)
+                } else {
+                    // Whoever had the terminal meanwhile has set it as they like.
+                    terminal::leave()?;
+                    screen.resume()?;
+                    self.watch.continued(Instant::now())
+                };
+                self.was_stopped(stopped, screen, input)?;
                 self.pace.changed();
                 Ok(())
             }

@@ -427,7 +427,7 @@ fn reach(
     loop {
         match answer.recv_timeout(GLANCE) {
             Ok(planned) => {
-                planned.with_context(|| absent.clone())?;
+                planned.context("it is not on this machine")?;
                 anyhow::bail!(absent);
             }
             Err(RecvTimeoutError::Timeout) => {

@@ -98,7 +98,7 @@ impl Style {
                 out.push('\n');
                 used = 0;
             }
-            for (index, word) in line.split(' ').enumerate() {
+            for (index, word) in words(line, columns).into_iter().enumerate() {
                 let width = console::measure_text_width(word);
                 if index > 0 && used + 1 + width > columns {
                     out.push('\n');
@@ -122,6 +122,30 @@ impl Style {
             text.to_owned()
         }
     }
+}
+
+/// What stands between spaces; what stands between backquotes is one word, as it is to be copied.
+fn words(line: &str, longest: usize) -> Vec<&str> {
+    let mut words = Vec::new();
+    let mut start = 0;
+    let mut quoted_since = None;
+    for (at, character) in line.char_indices() {
+        match character {
+            '`' if quoted_since.is_none() => {
+                // Without an end it is no quote.
+                let rest = &line[at + 1..];
+                quoted_since = rest.find('`').filter(|end| *end < longest).map(|_| at);
+            }
+            '`' => quoted_since = None,
+            ' ' if quoted_since.is_none() => {
+                words.push(&line[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    words.push(&line[start..]);
+    words
 }
 
 #[cfg(test)]
@@ -160,6 +184,14 @@ mod tests {
         assert_eq!(
             narrow.wrapped("no model `x/y` here; fetch it first\n  1  2", 7),
             "no model\n`x/y` here; fetch it\nfirst\n  1  2"
+        );
+        assert_eq!(
+            narrow.wrapped("one two three, `a b c`", 0),
+            "one two three,\n`a b c`"
+        );
+        assert_eq!(
+            narrow.wrapped("one two three, ` and four", 0),
+            "one two three, ` and\nfour"
         );
         let text = "no model of this name is anywhere here";
         assert_eq!(Style::plain().wrapped(text, 7), text);

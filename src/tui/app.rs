@@ -20,13 +20,12 @@ use std::time::{Duration, Instant};
 use ratatui::layout::Rect;
 
 use super::commands::Candidate;
-use super::event::{Command, Effect, ModelInfo, Msg, Opened, WorkerEvent};
+use super::event::{Effect, ModelInfo, Msg, Opened, WorkerEvent};
 use super::theme::Theme;
 use super::view;
 use crate::session::{Cancel, Kind, Sampling, Setup};
 use crate::settings::{Settings, ThemeName};
 use crate::store::{Entry, NodeId, Record, Tree};
-use crate::text::without_code;
 use areas::Areas;
 use cell::{Cell, CellKind};
 use download::Download;

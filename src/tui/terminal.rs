@@ -74,7 +74,7 @@ impl Screen {
 
     /// Asks the terminal whether it tells Shift-Enter from Enter. The answer, if there is one, comes among the keys; the
     /// second question is one that every terminal answers.
-    pub fn ask_for_keyboard(&mut self) {
+    pub fn ask_for_keyboard() {
         // Without it Ctrl-J still breaks a line.
         if cfg!(unix) {
             let _ = execute!(io::stdout(), Print("\x1b[?u\x1b[c"));

@@ -185,7 +185,7 @@ impl Worker {
                 Ok(Outcome {
                     messages: made.messages,
                     finish: made.finish,
-                    stats: running(made.stats, before, first),
+                    stats: running(&made.stats, before, first),
                 }),
                 false,
             ),
@@ -217,7 +217,7 @@ impl Worker {
 
 /// The figures without the time in which the program was stopped: [`stopped::total`] was `before` at the start, and
 /// `first` with the first token.
-fn running(stats: Stats, before: Duration, first: Option<Duration>) -> Stats {
+fn running(stats: &Stats, before: Duration, first: Option<Duration>) -> Stats {
     let after = stopped::total();
     let first = first.unwrap_or(after);
     Stats {
@@ -226,7 +226,7 @@ fn running(stats: Stats, before: Duration, first: Option<Duration>) -> Stats {
             .time_to_first_token
             .map(|time| stopped::without(time, before, first)),
         decode: stopped::without(stats.decode, first, after),
-        ..stats
+        ..stats.clone()
     }
 }
 

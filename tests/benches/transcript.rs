@@ -112,6 +112,7 @@ impl Chat {
             name: "tiny".to_owned(),
             device: "cpu".to_owned(),
             context: 131_072,
+            most: 131_072,
             load_time: Duration::ZERO,
         })));
         let cycle = tokens().count();

@@ -1,7 +1,7 @@
 //! The message being typed: editor, folded pastes and files, history.
 
 use super::attached::{Piece, label, pieces};
-use crate::tui::editor::units::number;
+use crate::tui::editor::units::{Units, number};
 use crate::tui::editor::{Editor, Layout, Motion};
 use crate::tui::text::sanitize;
 use crate::tui::view::figures::count;
@@ -173,7 +173,7 @@ impl Draft {
     /// A unit that stands for `text`, with a label that no other text has.
     fn keep(&mut self, label: &str, text: String) -> String {
         if let Some(known) = self.folds.iter().position(|known| *known == text) {
-            return self.editor.units().unit(known).to_string();
+            return Units::unit(known).to_string();
         }
         let body = label.trim_end_matches(']');
         let labels = (2..).map(|number| format!("{body}, {number}]"));

@@ -433,9 +433,12 @@ impl App {
     fn no_room(&self, it: TooLong) -> String {
         let most = self.model.as_ref().map_or(it.context, |model| model.most);
         let context = count(it.context);
-        let larger = |needed: usize| match needed <= most {
-            true => self.larger_context(),
-            false => format!("; this model allows at most {} tokens", count(most)),
+        let larger = |needed: usize| {
+            if needed <= most {
+                self.larger_context()
+            } else {
+                format!("; this model allows at most {} tokens", count(most))
+            }
         };
         if it.afresh > it.context {
             format!(

@@ -32,7 +32,7 @@ impl Units {
     }
 
     /// The unit of that number.
-    pub fn unit(&self, number: usize) -> char {
+    pub fn unit(number: usize) -> char {
         u32::try_from(number)
             .ok()
             .and_then(|number| char::from_u32(FIRST + number))

@@ -194,13 +194,12 @@ fn parse(bytes: &[u8]) -> Parsed {
         (ESC, Some(b'[' | b'O')) => with_alt(parse(&bytes[1..])),
         (ESC, _) => Parsed::Whole(1, Some(key(KeyCode::Esc))),
         (b'[', _) => sequences::csi(bytes),
-        (b'O', None) => Parsed::Part(SEQUENCE),
         (b'O', Some(last)) => match sequences::ss3(last) {
             Some(code) => Parsed::Whole(3, Some(key(code))),
             None => Parsed::Whole(2, Some(alt('O'))),
         },
         // What follows tells them from Alt and a letter.
-        (b']' | b'P' | b'_', None) => Parsed::Part(SEQUENCE),
+        (b'O' | b']' | b'P' | b'_', None) => Parsed::Part(SEQUENCE),
         (b']', Some(b'0'..=b'9')) | (b'P', Some(b'0'..=b'9' | b'!' | b'$' | b'>' | b'+')) => {
             string(bytes)
         }

@@ -177,7 +177,7 @@ fn a_model_that_cannot_be_had_is_told_by_the_name_that_was_typed() {
         contents.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     for (typed, told) in [
-        ("some/model", "no connection to 127.0.0.1"),
+        ("some/model", "no connection to http://127.0.0.1:9"),
         (
             "./nowhere",
             "cannot load `./nowhere`: `./nowhere` does not exist",

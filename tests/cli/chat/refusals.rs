@@ -44,7 +44,7 @@ fn what_is_said_is_broken_between_words() {
     let contents = terminal.contents();
     assert!(
         contents
-            .contains("TERM=xterm-256color gptoss chat; `gptoss\nrun` answers one prompt anywhere"),
+            .contains("TERM=xterm-256color gptoss chat;\n`gptoss run` answers one prompt anywhere"),
         "{contents}"
     );
 }

@@ -80,8 +80,8 @@ fn time_in_which_the_program_was_stopped_is_no_time() {
     let mut chat = Chat::ready();
     chat.say("hi").wait(0).stream("analysis", &["a", "b"]);
     chat.wait(1000);
-    chat.now += Duration::from_secs(60);
-    chat.send(Msg::Stopped(Duration::from_secs(60)));
+    chat.now += Duration::from_mins(1);
+    chat.send(Msg::Stopped(Duration::from_mins(1)));
     chat.stream("analysis", &["c"]).wait(1000);
     let speed = chat.app.turn.as_ref().unwrap().speed.unwrap();
     assert!((0.9..1.1).contains(&speed), "{speed}");

@@ -88,7 +88,7 @@ fn a_way_out_is_not_cut_on_a_small_screen() {
 #[test]
 fn a_download_says_how_fast_it_is_how_long_it_takes_and_what_stops_it() {
     let mut chat = Chat::loading();
-    let mut at = |chat: &mut Chat, second: u64, done: u64| {
+    let at = |chat: &mut Chat, second: u64, done: u64| {
         chat.worker(WorkerEvent::Loading {
             what: "fetching model.safetensors".to_owned(),
             done,
