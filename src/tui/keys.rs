@@ -233,7 +233,7 @@ pub const BINDINGS: &[Binding] = &[
     key(&[(Char('?'), NONE)], "?", EmptyDraft, Action::Help, "this help, where nothing is typed"),
     key(&[(Char('j'), CTRL), (Enter, ALT), (Enter, SHIFT)], "Ctrl-J", Draft, Action::NewLine, "a new line (also Alt-Enter, Shift-Enter)")
         .footer(&[(Footer::Idle, "new line")]),
-    key(&[(Char('t'), CTRL)], "Ctrl-T", Everywhere, Action::Thinking, "unfold or fold the thinking")
+    key(&[(Char('t'), CTRL)], "Ctrl-T", Everywhere, Action::Thinking, "unfold or fold thinking and files")
         .footer(&[(Footer::Idle, "thinking"), (Footer::Busy, "thinking")]),
     key(&[(Char('r'), CTRL)], "Ctrl-R", Draft, Action::Regenerate, "answer the last message again")
         .footer(&[(Footer::Idle, "again")]),

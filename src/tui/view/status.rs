@@ -197,7 +197,11 @@ fn going_on(app: &App) -> Vec<(u8, Span<'static>)> {
         pieces.push((6, Span::styled(text, bold(theme.accent))));
     }
     if app.editing.is_some() {
-        let text = "editing an earlier message: Enter starts a new branch, Esc cancels";
+        // However narrow it is, there is room for the way out.
+        let text = match app.size.0 {
+            68.. => "editing an earlier message: Enter starts a new branch, Esc cancels",
+            _ => "editing: Esc cancels",
+        };
         pieces.push((4, Span::styled(text, theme.warning)));
     }
     if app.selected().is_some() {

@@ -206,7 +206,7 @@ fn the_first_page_of_the_help_has_what_is_needed_first() {
     │                                                                              │
     │ Scrolling                                                                    │
     │ Wheel                       three lines up or down                           │
-    │ Ctrl-T                      unfold or fold the thinking                      │
+    │ Ctrl-T                      unfold or fold thinking and files                │
     │ PageUp                      a page up                                        │
     │ PageDown                    a page down                                      │
     │ Ctrl-Up                     a line up (also Shift-Up)                        │
@@ -244,4 +244,22 @@ fn the_help_is_read_page_by_page() {
     chat.send(Msg::Scroll(-3));
     assert!(bottom(&chat).starts_with("└ 5/5"), "{}", bottom(&chat));
     assert!(screen(&chat).contains("Ctrl-K"));
+}
+
+#[test]
+fn how_an_edit_is_left_is_said_on_every_screen() {
+    let mut chat = Chat::ready();
+    chat.exchange("hi", "hello").say("/edit 1");
+    for (width, height, said) in [
+        (
+            80,
+            24,
+            "editing an earlier message: Enter starts a new branch, Esc cancels",
+        ),
+        (40, 12, "editing: Esc cancels"),
+        (20, 5, "editing: Esc cancels"),
+    ] {
+        let screen = resize(&mut chat, width, height);
+        assert!(screen.contains(said), "{screen}");
+    }
 }
