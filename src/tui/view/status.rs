@@ -288,7 +288,7 @@ pub(crate) fn line(app: &App, columns: u16) -> Line<'static> {
     pieces.push((7, plain(format!("reasoning {}", app.setup.reasoning))));
     match app.not_saved() {
         Some(true) => pieces.push((12, Span::styled("! not saved", theme.warning))),
-        Some(false) => pieces.push((3, plain("not saved".to_owned()))),
+        Some(false) => pieces.push((9, plain("not saved".to_owned()))),
         None => {}
     }
     if let Some((branch, of)) = app.branch {

@@ -317,6 +317,8 @@ fn what_is_not_saved_is_marked_as_long_as_it_is_so() {
     let mut chat = Chat::loading_with(settings, None, (80, 24));
     chat.model_is_ready();
     assert!(status(&chat).contains("· not saved"), "{}", status(&chat));
+    let narrow = crate::tui::view::status::line(&chat.app, 40).to_string();
+    assert!(narrow.contains("· not saved"), "{narrow}");
 }
 
 #[test]
