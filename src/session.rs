@@ -69,6 +69,18 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Tokens of the prompt and of the context, where that is what did not fit.
+    pub fn too_long(&self) -> Option<(usize, usize)> {
+        match self {
+            Self::Engine(engine::Error::PromptTooLong { prompt, context }) => {
+                Some((*prompt, *context))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// What happens during a turn or a completion.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
@@ -225,6 +237,22 @@ impl ChatSession {
     /// The tokens that the next turn will read.
     pub fn prompt(&self) -> Vec<u32> {
         harmony::render(&self.conversation(), self.model.tokenizer())
+    }
+
+    /// Tokens of a text.
+    pub fn count(&self, text: &str) -> usize {
+        self.model.tokenizer().encode(text).len()
+    }
+
+    /// Tokens of the last message alone, and of the prompt if nothing else had been said.
+    pub fn count_last(&self) -> (usize, usize) {
+        let Some(last) = self.history.last() else {
+            return (0, self.prompt().len());
+        };
+        let mut messages = self.setup.messages();
+        messages.push(last.clone());
+        let afresh = harmony::render(&Conversation { messages }, self.model.tokenizer());
+        (self.count(&last.text()), afresh.len())
     }
 
     /// Adds a user message.

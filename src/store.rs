@@ -120,6 +120,14 @@ pub enum Error {
         /// `deleted`, `replaced`, `changed`
         how: &'static str,
     },
+    /// A link in place of the file.
+    #[error("`{}` is a link to `{}`, which is not there", path.display(), target.display())]
+    Dangling {
+        /// The link.
+        path: PathBuf,
+        /// Where it leads.
+        target: PathBuf,
+    },
     /// Another program writes to it.
     #[error("the session `{0}` is open elsewhere: close it there, or begin a new one")]
     Busy(String),
@@ -153,6 +161,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// Where nothing is at `path` but a link: that.
+    fn dangling(path: &Path) -> Option<Self> {
+        let target = fs::read_link(path).ok()?;
+        (!path.exists()).then(|| Self::Dangling {
+            path: path.to_owned(),
+            target,
+        })
+    }
+
     fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io {
             action,
@@ -273,7 +290,9 @@ impl Store {
     fn claim(&self, id: &str) -> Result<(PathBuf, File), Error> {
         let path = self.path(id)?;
         let file = options().open(&path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => Error::NotFound(id.to_owned()),
+            ErrorKind::NotFound => {
+                Error::dangling(&path).unwrap_or_else(|| Error::NotFound(id.to_owned()))
+            }
             _ => Error::io("open", &path)(error),
         })?;
         log::lock(&file, id, &path)?;
@@ -297,9 +316,11 @@ impl Store {
             let Some(id) = id.filter(|id| is_id(id)) else {
                 continue;
             };
-            // A file that is deleted meanwhile is not listed.
-            if let Ok(data) = fs::metadata(entry.path())
-                && data.is_file()
+            // A file that is deleted meanwhile is not listed; a link to one that is gone is, as that.
+            let data = fs::metadata(entry.path());
+            let is_link = |data: &fs::Metadata| data.is_symlink();
+            if let Ok(data) = data.or_else(|_| entry.metadata())
+                && (data.is_file() || is_link(&data))
             {
                 files.push((
                     id.to_owned(),

@@ -23,6 +23,26 @@ pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// A message without the numbers that the system has for its errors, ` (os error 2)`.
+pub fn without_code(message: &str) -> String {
+    let mut out = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some(at) = rest.find(" (os error ") {
+        let (before, code) = rest.split_at(at);
+        out.push_str(before);
+        let digits = &code[" (os error ".len()..];
+        let number = digits.find(|digit: char| !digit.is_ascii_digit());
+        match number {
+            Some(end) if end > 0 && digits[end..].starts_with(')') => rest = &digits[end + 1..],
+            _ => {
+                out.push_str(" (os error ");
+                rest = digits;
+            }
+        }
+    }
+    out + rest
+}
+
 /// Letters to insert, delete, replace or swap to make `a` into `b` (optimal string alignment).
 pub fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().take(64).collect());
@@ -146,6 +166,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn the_numbers_of_errors_are_left_out() {
+        assert_eq!(
+            without_code("no `x`: Not found (os error 2), and (os error x) stays (os error 13)"),
+            "no `x`: Not found, and (os error x) stays"
+        );
+    }
 
     #[test]
     fn sequences_are_swallowed_whole() {

@@ -15,6 +15,7 @@ pub mod markdown;
 mod pace;
 mod panics;
 mod signals;
+mod stopped;
 mod terminal;
 pub mod text;
 pub mod theme;
@@ -90,15 +91,27 @@ pub struct Start {
 enum Incoming {
     Msg(Msg),
     Signal(Signal),
+    /// The terminal can tell Shift-Enter from Enter.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "only there is it asked"))]
+    Keyboard,
     /// The terminal cannot be read any more.
     InputLost(io::Error),
 }
 
-/// Runs a chat to its end and gives the exit code. Nothing else may read or write the terminal meanwhile.
+/// How a chat ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The exit code.
+    pub code: u8,
+    /// What was not saved, and why.
+    pub unsaved: Option<String>,
+}
+
+/// Runs a chat to its end. Nothing else may read or write the terminal meanwhile.
 ///
 /// # Errors
 /// [`Error`]; the terminal is as it was before.
-pub fn run(start: Start) -> Result<u8, Error> {
+pub fn run(start: Start) -> Result<Ended, Error> {
     let mut screen = Screen::enter(start.settings.mouse)?;
     let _panics = panics::install();
     let (events, incoming) = channel();
@@ -111,6 +124,7 @@ pub fn run(start: Start) -> Result<u8, Error> {
         app,
         effects: Effects::new(commands, events.clone(), start.journal, start.date),
         pace: Pace::default(),
+        watch: stopped::Watch::default(),
         fault: fault.filter(|fault| *fault == Fault::Draw),
         keys: 0,
     };
@@ -119,17 +133,20 @@ pub fn run(start: Start) -> Result<u8, Error> {
     }
     // The first picture comes before the question that a terminal may take its time to answer.
     chat.draw(&mut screen)?;
-    screen.ask_for_keyboard();
+    Screen::ask_for_keyboard();
     let input = Input::start(events)?;
     let code = chat.run(&incoming, &mut screen, &input);
     chat.finish(&incoming);
+    let unsaved = chat.effects.journal.finish();
+    input.settle();
     let left = terminal::leave();
-    match code {
-        Ok(0) => left.map(|()| 0).map_err(Error::from),
-        Ok(code) => Ok(code),
+    let code = match code {
+        Ok(0) => left.map(|()| 0)?,
+        Ok(code) => code,
         // A terminal that is gone may be noticed before the signal that says so.
-        Err(error) => chat.hung_up(&incoming).ok_or(error),
-    }
+        Err(error) => chat.hung_up(&incoming).ok_or(error)?,
+    };
+    Ok(Ended { code, unsaved })
 }
 
 /// The state and what moves it.
@@ -137,6 +154,7 @@ struct Chat {
     app: App,
     effects: Effects,
     pace: Pace,
+    watch: stopped::Watch,
     fault: Option<Fault>,
     keys: usize,
 }
@@ -151,10 +169,16 @@ impl Chat {
     ) -> Result<u8, Error> {
         loop {
             let wait = self.pace.wait(Instant::now(), self.app.is_animated());
+            let begun = Instant::now();
             let first = match wait {
                 None => incoming.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(wait) => incoming.recv_timeout(wait),
             };
+            if let Some(wait) = wait {
+                let now = Instant::now();
+                let stopped = self.watch.waited(wait, now.duration_since(begun), now);
+                self.was_stopped(stopped, screen, input)?;
+            }
             let mut next = match first {
                 Ok(first) => Some(first),
                 Err(RecvTimeoutError::Timeout) => None,
@@ -197,12 +221,24 @@ impl Chat {
                 self.update(Msg::Key(key), screen, input)
             }
             Incoming::Signal(Signal::Continue) => {
-                if !self.effects.came_back() {
+                let stopped = if let Some(time) = self.effects.came_back() {
+                    Some(time)
+                } else {
                     // Whoever had the terminal meanwhile has set it as they like.
                     terminal::leave()?;
                     screen.resume()?;
-                }
+                    self.watch.continued(Instant::now())
+                };
+                self.was_stopped(stopped, screen, input)?;
                 self.pace.changed();
+                Ok(())
+            }
+            Incoming::Signal(Signal::Resize) => {
+                let (width, height) = screen.size()?;
+                self.update(Msg::Resize { width, height }, screen, input)
+            }
+            Incoming::Keyboard => {
+                screen.take_keyboard();
                 Ok(())
             }
             Incoming::InputLost(error) => Err(error.into()),
@@ -219,6 +255,18 @@ impl Chat {
         }
         self.pace.changed();
         Ok(())
+    }
+
+    /// Takes the time in which the program was stopped out of what is timed.
+    fn was_stopped(
+        &mut self,
+        time: Option<Duration>,
+        screen: &mut Screen,
+        input: &Input,
+    ) -> Result<(), Error> {
+        let Some(time) = time else { return Ok(()) };
+        stopped::note(time);
+        self.update(Msg::Stopped(time), screen, input)
     }
 
     fn note(&mut self, message: &Msg) {

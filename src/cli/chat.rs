@@ -1,5 +1,6 @@
 //! `gptoss chat`: settings, the saved session and the model, brought together for the terminal.
 
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,9 +16,10 @@ use super::args::{MachineArgs, ModelArgs, SamplingArgs};
 use super::error::{self, Failure};
 use super::prompt::{Role, Source};
 use super::pull::{self, Found};
+use super::style::Style;
 use super::{config, model};
 use crate::checkpoint::Checkpoint;
-use crate::hub::{self, Hub, ModelRef};
+use crate::hub::{self, Hub, Located, ModelRef};
 use crate::session::memory::{Machine, Plan};
 use crate::session::{LoadOptions, Model, Reasoning};
 use crate::settings::{Given, Paths, Settings, ThemeName};
@@ -65,8 +67,11 @@ pub struct Args {
     /// Go on with the conversation of this title or id; the beginning is enough
     #[arg(long, short, value_name = "NAME", help_heading = SESSIONS)]
     session: Option<String>,
+    /// Save this conversation; this is the default
+    #[arg(long, overrides_with = "no_save", help_heading = SESSIONS)]
+    save: bool,
     /// Do not save this conversation
-    #[arg(long, help_heading = SESSIONS)]
+    #[arg(long, overrides_with = "save", help_heading = SESSIONS)]
     no_save: bool,
 
     #[command(flatten)]
@@ -82,8 +87,11 @@ pub struct Args {
     #[arg(long, overrides_with = "mouse", help_heading = SCREEN)]
     no_mouse: bool,
     /// Unfold the thinking
-    #[arg(long, help_heading = SCREEN)]
+    #[arg(long, overrides_with = "no_show_thinking", help_heading = SCREEN)]
     show_thinking: bool,
+    /// Fold the thinking when the answer begins; this is the default
+    #[arg(long, overrides_with = "show_thinking", help_heading = SCREEN)]
+    no_show_thinking: bool,
 
     #[command(flatten)]
     machine: MachineArgs,
@@ -134,7 +142,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         .current_date
         .unwrap_or_else(|| jiff::Zoned::now().date());
     let loader = args.loader(&settings)?;
-    tui::run(Start {
+    let ended = tui::run(Start {
         settings,
         opened,
         loader,
@@ -142,7 +150,18 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         date: Some(date.to_string()),
         fault: args.debug_panic,
     })
-    .map_err(no_terminal)
+    .map_err(no_terminal)?;
+    if let Some(unsaved) = ended.unsaved {
+        let style = Style::of_stderr();
+        // A standard error that is gone leaves nobody to tell.
+        let _ = writeln!(
+            io::stderr(),
+            "{} {}",
+            style.label("warning:"),
+            style.clean(&unsaved)
+        );
+    }
+    Ok(ended.code)
 }
 
 fn no_terminal(error: tui::Error) -> anyhow::Error {
@@ -171,13 +190,9 @@ impl Args {
             },
             reasoning: self.reasoning,
             theme: self.theme,
-            mouse: match (self.mouse, self.no_mouse) {
-                (true, _) => Some(true),
-                (false, true) => Some(false),
-                (false, false) => None,
-            },
-            save: self.no_save.then_some(false),
-            show_thinking: self.show_thinking.then_some(true),
+            mouse: switch(self.mouse, self.no_mouse),
+            save: switch(self.save, self.no_save),
+            show_thinking: switch(self.show_thinking, self.no_show_thinking),
             ..Given::default()
         };
         Ok(own
@@ -206,6 +221,11 @@ impl Args {
             load(&settings, &options, may_fetch, on_progress).map_err(|error| failed(&error))
         }))
     }
+}
+
+/// What two flags say of which the last one counts.
+fn switch(on: bool, off: bool) -> Option<bool> {
+    (on || off).then_some(on)
 }
 
 fn instructions(path: &Path) -> anyhow::Result<String> {
@@ -308,15 +328,18 @@ fn load(
     may_fetch: bool,
     on_progress: &mut OnProgress<'_>,
 ) -> anyhow::Result<Loaded> {
-    if let ModelRef::Repo { id, revision } = model::named(settings)?
-        && may_fetch
-    {
-        download(id, revision, on_progress)?;
+    let model: ModelRef = settings.model.parse()?;
+    if let ModelRef::Repo { id, revision } = &model {
+        if may_fetch {
+            download(id.clone(), revision.clone(), on_progress)?;
+        } else {
+            reach(&model, id.clone(), revision.clone(), on_progress)?;
+        }
     }
     if on_progress(&format!("loading {}", settings.model), 0, 0).is_break() {
         anyhow::bail!("loading was stopped");
     }
-    let checkpoint = model::open(settings, false)?;
+    let checkpoint = model::open_named(&model, settings)?;
     let plan = Plan::new(
         &checkpoint.config,
         checkpoint.summary().weight_bytes(),
@@ -382,6 +405,42 @@ fn download(
     }
 }
 
+/// Asks the hub for a model that is not here, beside the chat: where there is no connection, that is what is wrong.
+fn reach(
+    model: &ModelRef,
+    id: String,
+    revision: Option<String>,
+    on_progress: &mut OnProgress<'_>,
+) -> anyhow::Result<()> {
+    let hub = Hub::from_env()?;
+    let located = hub.locate(&id, revision.as_deref())?;
+    if matches!(located, Located::Complete(_)) || hub.is_offline() {
+        return Ok(());
+    }
+    let absent = pull::absent(model, &hub, &id, &located);
+    let (sender, answer) = mpsc::channel();
+    std::thread::Builder::new()
+        .name("hub".to_owned())
+        .spawn(move || {
+            // Nobody listens any more after a stop.
+            let _ = sender.send(hub.plan(&id, revision.as_deref()));
+        })?;
+    loop {
+        match answer.recv_timeout(GLANCE) {
+            Ok(planned) => {
+                planned.context("it is not on this machine")?;
+                anyhow::bail!(absent);
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                if on_progress("asking the hub", 0, 0).is_break() {
+                    anyhow::bail!("loading was stopped");
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => anyhow::bail!(absent),
+        }
+    }
+}
+
 /// The recording, checked before the chat takes the screen; a pipe can be read only once, which the load does.
 fn recording(path: &Path) -> anyhow::Result<Source> {
     not_the_keyboard(path, "the recording")?;
@@ -417,5 +476,7 @@ fn loaded(name: &str, model: Model, most: usize, warning: Option<String>) -> Loa
 
 fn failed(error: &anyhow::Error) -> LoadError {
     let (message, hint) = error::parts(error);
+    // In the chat it is a command that chooses the model.
+    let message = message.replace("`--model tiny`", "`/model tiny`");
     LoadError { message, hint }
 }

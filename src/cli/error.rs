@@ -57,13 +57,13 @@ pub fn parts(error: &anyhow::Error) -> (String, Option<String>) {
 
 /// `error: ...`, and the hint after a blank line.
 fn render(error: &anyhow::Error, style: Style) -> String {
-    let message = format!("{error:#}");
+    let message = style.wrapped(&format!("{error:#}"), "error: ".len());
     let hint = match failure(error) {
         Some(failure) if !failure.hint.is_empty() => {
             format!(
                 "\n{} {}\n",
                 style.label("hint:"),
-                style.clean(&failure.hint)
+                style.clean(&style.wrapped(&failure.hint, "hint: ".len()))
             )
         }
         _ => String::new(),

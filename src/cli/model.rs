@@ -14,18 +14,36 @@ use crate::settings::Settings;
 /// # Errors
 /// When there is no such model, it is not here, or its files are not what they should be.
 pub fn open(settings: &Settings, interactive: bool) -> anyhow::Result<Checkpoint> {
-    let model = &named(settings)?;
-    let checkpoint = match model {
+    let model = named(settings)?;
+    let opened = files(&model, interactive);
+    let checkpoint = match &model {
+        ModelRef::Directory(_) => opened.context("--model")?,
+        _ => opened?,
+    };
+    check_context(settings, &checkpoint.config)?;
+    Ok(checkpoint)
+}
+
+/// Opens the model that is named in the chat.
+///
+/// # Errors
+/// As [`open`], without a word of flags.
+pub fn open_named(model: &ModelRef, settings: &Settings) -> anyhow::Result<Checkpoint> {
+    let checkpoint = files(model, false)?;
+    check_context(settings, &checkpoint.config)?;
+    Ok(checkpoint)
+}
+
+fn files(model: &ModelRef, interactive: bool) -> anyhow::Result<Checkpoint> {
+    Ok(match model {
         ModelRef::Tiny => Checkpoint::tiny(),
-        ModelRef::Directory(directory) => Checkpoint::open(directory).context("--model")?,
+        ModelRef::Directory(directory) => Checkpoint::open(directory)?,
         ModelRef::Repo { .. } => {
             let snapshot = pull::ensure(model, &Hub::from_env()?, interactive)?;
             Checkpoint::open(&snapshot)
                 .with_context(|| format!("`{model}` in the cache cannot be used"))?
         }
-    };
-    check_context(settings, &checkpoint.config)?;
-    Ok(checkpoint)
+    })
 }
 
 /// Checks what can be told at once: that a model on this machine is one, and that its context holds what was asked

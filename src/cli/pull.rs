@@ -139,7 +139,7 @@ fn directory(path: PathBuf) -> Result<PathBuf> {
 }
 
 /// Says what is missing and what can be done now.
-fn absent(model: &ModelRef, hub: &Hub, id: &str, located: &Located) -> String {
+pub fn absent(model: &ModelRef, hub: &Hub, id: &str, located: &Located) -> String {
     let directory = hub.repo_dir(id);
     let directory = directory.display();
     let state = match located {

@@ -14,6 +14,8 @@ pub struct Style {
     pub redraws: bool,
     /// Escape codes for colour are welcome.
     color: bool,
+    /// Columns of a terminal.
+    columns: Option<usize>,
 }
 
 impl Style {
@@ -23,12 +25,19 @@ impl Style {
             terminal: false,
             redraws: false,
             color: false,
+            columns: None,
         }
     }
 
     /// Standard error.
     pub fn of_stderr() -> Self {
-        Self::new(io::stderr().is_terminal(), |name| std::env::var_os(name))
+        let style = Self::new(io::stderr().is_terminal(), |name| std::env::var_os(name));
+        Self {
+            columns: console::Term::stderr()
+                .size_checked()
+                .map(|(_, columns)| usize::from(columns)),
+            ..style
+        }
     }
 
     /// Standard output.
@@ -45,6 +54,7 @@ impl Style {
             terminal,
             redraws: terminal && !dumb,
             color: terminal && !dumb && !refused,
+            columns: None,
         }
     }
 
@@ -73,6 +83,37 @@ impl Style {
         }
     }
 
+    /// `text` in lines of a terminal, broken between words; its first line follows `taken` cells. As it is for files and pipes.
+    pub fn wrapped(self, text: &str, taken: usize) -> String {
+        let Some(columns) = self
+            .columns
+            .filter(|columns| self.terminal && *columns >= 20)
+        else {
+            return text.to_owned();
+        };
+        let mut out = String::new();
+        let mut used = taken;
+        for (number, line) in text.split('\n').enumerate() {
+            if number > 0 {
+                out.push('\n');
+                used = 0;
+            }
+            for (index, word) in words(line, columns).into_iter().enumerate() {
+                let width = console::measure_text_width(word);
+                if index > 0 && used + 1 + width > columns {
+                    out.push('\n');
+                    used = 0;
+                } else if index > 0 {
+                    out.push(' ');
+                    used += 1;
+                }
+                out.push_str(word);
+                used += width;
+            }
+        }
+        out
+    }
+
     /// Each piece closes what it opens, so that nothing is left on when the program ends anywhere.
     fn wrap(self, code: &str, text: &str) -> String {
         if self.color && !text.is_empty() {
@@ -81,6 +122,30 @@ impl Style {
             text.to_owned()
         }
     }
+}
+
+/// What stands between spaces; what stands between backquotes is one word, as it is to be copied.
+fn words(line: &str, longest: usize) -> Vec<&str> {
+    let mut words = Vec::new();
+    let mut start = 0;
+    let mut quoted_since = None;
+    for (at, character) in line.char_indices() {
+        match character {
+            '`' if quoted_since.is_none() => {
+                // Without an end it is no quote.
+                let rest = &line[at + 1..];
+                quoted_since = rest.find('`').filter(|end| *end < longest).map(|_| at);
+            }
+            '`' => quoted_since = None,
+            ' ' if quoted_since.is_none() => {
+                words.push(&line[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    words.push(&line[start..]);
+    words
 }
 
 #[cfg(test)]
@@ -108,6 +173,28 @@ mod tests {
         // An empty NO_COLOR says nothing.
         let empty = [("TERM", "xterm"), ("NO_COLOR", "")];
         assert_eq!(style(true, &empty).dim("x"), "\x1b[2mx\x1b[0m");
+    }
+
+    #[test]
+    fn lines_are_broken_between_words_on_a_terminal() {
+        let narrow = Style {
+            columns: Some(20),
+            ..style(true, &[("TERM", "xterm")])
+        };
+        assert_eq!(
+            narrow.wrapped("no model `x/y` here; fetch it first\n  1  2", 7),
+            "no model\n`x/y` here; fetch it\nfirst\n  1  2"
+        );
+        assert_eq!(
+            narrow.wrapped("one two three, `a b c`", 0),
+            "one two three,\n`a b c`"
+        );
+        assert_eq!(
+            narrow.wrapped("one two three, ` and four", 0),
+            "one two three, ` and\nfour"
+        );
+        let text = "no model of this name is anywhere here";
+        assert_eq!(Style::plain().wrapped(text, 7), text);
     }
 
     #[test]

@@ -6,10 +6,11 @@ use std::borrow::Cow;
 use super::record::{Line, VERSION};
 use super::tree::{Entry, Tree, TurnRecord};
 use crate::session::{Finish, Kind};
-use crate::text::one_line;
+use crate::text::{is_unsafe, one_line};
 
 /// The current branch as Markdown: the title, what is known `about` it, and what was said under the names of those who
-/// said it. Text is left as it is, but for code blocks that were cut off, which are closed.
+/// said it. Text is left as it is, but for code blocks that were cut off, which are closed, and characters that command a
+/// terminal, which are made visible.
 pub fn markdown(title: &str, about: &[(&str, Option<String>)], tree: &Tree) -> String {
     let mut text = format!("# {}\n", one_line(title));
     let known = about.iter().filter_map(|(name, value)| {
@@ -29,7 +30,24 @@ pub fn markdown(title: &str, about: &[(&str, Option<String>)], tree: &Tree) -> S
             Entry::Turn(turn) => add_turn(&mut text, turn),
         }
     }
-    text
+    visible(text)
+}
+
+/// Characters that command a terminal as pictures, or as their numbers where there is none.
+fn visible(text: String) -> String {
+    if !text.contains(is_unsafe) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            character if !is_unsafe(character) => out.push(character),
+            '\0'..='\x1f' => out.extend(char::from_u32(0x2400 + u32::from(character))),
+            '\x7f' => out.push('\u{2421}'),
+            character => out.extend(character.escape_unicode()),
+        }
+    }
+    out
 }
 
 fn add_turn(text: &mut String, turn: &TurnRecord) {

@@ -77,6 +77,8 @@ pub(super) fn load(path: &Path, mut file: &File) -> Result<Loaded, Error> {
         });
     }
     if state.settle() {
+        // That is why a line may be torn.
+        warnings.clear();
         warnings.push(
             "the program was ended while it answered: this is what was saved of the answer"
                 .to_owned(),
@@ -133,7 +135,7 @@ enum Hint<'a> {
     Other,
 }
 
-/// Reads what a list shows. Answers, which are most of a file, are not parsed.
+/// Reads what a list shows. Of answers, which are most of a file, only the form is checked.
 pub(super) fn glance(path: &Path) -> Glance {
     let mut glance = Glance::default();
     let mut first = None;
@@ -148,7 +150,8 @@ pub(super) fn glance(path: &Path) -> Glance {
 }
 
 fn look(path: &Path, glance: &mut Glance, first: &mut Option<String>) -> Result<(), Error> {
-    let file = File::open(path).map_err(Error::io("read", path))?;
+    let file = File::open(path)
+        .map_err(|error| Error::dangling(path).unwrap_or_else(|| Error::io("read", path)(error)))?;
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let mut line = Vec::new();
     for number in 1.. {
@@ -162,9 +165,6 @@ fn look(path: &Path, glance: &mut Glance, first: &mut Option<String>) -> Result<
         }
         if number == 1 {
             check_header(&line, path)?;
-            continue;
-        }
-        if line.starts_with(br#"{"type":"turn","#) || line.starts_with(br#"{"type":"partial","#) {
             continue;
         }
         match serde_json::from_slice(content(&line)) {

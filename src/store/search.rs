@@ -15,8 +15,11 @@ const AROUND: usize = 120;
 pub struct Hit {
     /// The session's id.
     pub id: String,
-    /// What is said around the first of the words that is not in the title; `None` where the title has them all.
+    /// What is said around the words as they were typed, else around the first that is not in the title; `None` where the title
+    /// has them all.
     pub excerpt: Option<String>,
+    /// The words stand somewhere as they were typed.
+    pub has_phrase: bool,
 }
 
 impl Store {
@@ -26,31 +29,40 @@ impl Store {
     /// # Errors
     /// [`Error::Io`] when the directory is there and cannot be read.
     pub fn search(&self, search: &str, cancel: &Cancel) -> Result<Option<Vec<Hit>>, Error> {
-        let search = search.to_lowercase();
+        let search = one_line(search).to_lowercase();
         let words: Vec<&str> = search.split_whitespace().collect();
         let mut hits = Vec::new();
         for (id, _) in self.files()? {
             if cancel.is_cancelled() {
                 return Ok(None);
             }
-            hits.extend(self.search_in(id, &words));
+            hits.extend(self.search_in(id, &search, &words));
         }
         Ok(Some(hits))
     }
 
-    fn search_in(&self, id: String, words: &[&str]) -> Option<Hit> {
+    fn search_in(&self, id: String, phrase: &str, words: &[&str]) -> Option<Hit> {
         let path = self.path(&id).ok()?;
         let state = read::load(&path, &File::open(&path).ok()?).ok()?.state;
         let title = state.title.or_else(|| state.tree.beginning());
         let title = title.unwrap_or_default().to_lowercase();
         let mut missing: Vec<&str> = words.to_vec();
-        missing.retain(|word| !title.contains(word) && !id.contains(word));
+        missing.retain(|word| !title.contains(word) && !id.starts_with(word));
+        let mut has_phrase = title.contains(phrase);
         let Some(shown) = missing.first().copied() else {
-            return Some(Hit { id, excerpt: None });
+            return Some(Hit {
+                id,
+                excerpt: None,
+                has_phrase,
+            });
         };
         let mut excerpt = None;
         let mut look = |text: &str| {
             let lower = text.to_lowercase();
+            if !has_phrase && let Some(at) = lower.find(phrase) {
+                has_phrase = true;
+                excerpt = Some(around(text, original(text, at)));
+            }
             if excerpt.is_none()
                 && let Some(at) = lower.find(shown)
             {
@@ -68,7 +80,11 @@ impl Store {
                 }
             }
         }
-        missing.is_empty().then_some(Hit { id, excerpt })
+        missing.is_empty().then_some(Hit {
+            id,
+            excerpt,
+            has_phrase,
+        })
     }
 }
 

@@ -1,23 +1,26 @@
 //! The state of the chat and how it changes.
 
 pub(crate) mod areas;
+pub(crate) mod attached;
 mod branches;
 pub(crate) mod cell;
+mod download;
 pub(crate) mod draft;
 mod execute;
 mod input;
+mod loading;
 pub(crate) mod note;
 pub(crate) mod picker;
 mod saving;
 pub(crate) mod transcript;
 pub(crate) mod turn;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ratatui::layout::Rect;
 
 use super::commands::Candidate;
-use super::event::{Command, Effect, ModelInfo, Msg, Opened, WorkerEvent};
+use super::event::{Effect, ModelInfo, Msg, Opened, WorkerEvent};
 use super::theme::Theme;
 use super::view;
 use crate::session::{Cancel, Kind, Sampling, Setup};
@@ -25,8 +28,9 @@ use crate::settings::{Settings, ThemeName};
 use crate::store::{Entry, NodeId, Record, Tree};
 use areas::Areas;
 use cell::{Cell, CellKind};
+use download::Download;
 use draft::Draft;
-use note::Note;
+use note::{About, Note};
 use picker::Picker;
 use transcript::{Look, Transcript};
 use turn::Turn;
@@ -102,6 +106,8 @@ pub struct App {
     before: Option<ModelInfo>,
     /// Stops the load under way; `None` once it was asked to.
     loading: Option<Cancel>,
+    /// What the load under way fetches.
+    pub(crate) download: Option<Download>,
     /// The model that was asked for last.
     pub(crate) wanted: String,
     pub(crate) title: Option<String>,
@@ -123,6 +129,8 @@ pub struct App {
     pub(crate) editing: Option<NodeId>,
     /// The place of the current branch among its siblings, counted from 1, and how many there are.
     pub(crate) branch: Option<(usize, usize)>,
+    /// The last turn went back before what was said: how much of it was reused is what matters.
+    pub(crate) rewound: bool,
     /// Tokens of the context in use after the last turn.
     pub(crate) used: usize,
     /// The figures of the last turn.
@@ -136,8 +144,18 @@ pub struct App {
     /// The head before the last undo, edit, clear or change of branch.
     left: Option<Left>,
     saving: bool,
+    /// Something could not be saved.
+    unsaved: bool,
+    /// The load under way was asked for by a command or a key.
+    chosen: bool,
+    /// The command that is being carried out elsewhere: it comes back where that fails.
+    under_way: Option<String>,
+    /// Counts what was counted.
+    counts: u64,
     /// The session's file knows the setup in use.
     setup_saved: bool,
+    /// And the title.
+    title_saved: bool,
     /// A second Ctrl-C quits.
     armed: bool,
     /// What happens now is the answer to a key.
@@ -160,6 +178,7 @@ impl App {
             width: 0,
             theme: theme.clone(),
             unfolded: settings.show_thinking,
+            live: true,
         };
         let mut app = Self {
             size,
@@ -170,6 +189,7 @@ impl App {
             model: None,
             before: None,
             loading: None,
+            download: None,
             wanted: String::new(),
             title: None,
             today: None,
@@ -190,6 +210,7 @@ impl App {
             waiting: false,
             editing: None,
             branch: None,
+            rewound: false,
             used: 0,
             figures: None,
             ticks: 0,
@@ -197,7 +218,12 @@ impl App {
             stash: String::new(),
             left: None,
             saving: settings.save,
+            unsaved: false,
+            chosen: false,
+            under_way: None,
+            counts: 0,
             setup_saved: false,
+            title_saved: true,
             armed: false,
             asked: false,
             turns: 0,
@@ -224,6 +250,7 @@ impl App {
             Msg::Resize { width, height } => self.size = (width, height),
             Msg::Worker(event) => self.worker(event),
             Msg::Tick(now) => self.tick(now),
+            Msg::Stopped(time) => self.was_stopped(time),
             Msg::Edited(Ok(text)) => {
                 self.draft.set(text.strip_suffix('\n').unwrap_or(&text));
                 self.offer_completion();
@@ -231,11 +258,17 @@ impl App {
             Msg::FileRead {
                 path,
                 result: Ok(text),
-            } => self.attach(&path, &text),
+            } => {
+                self.under_way = None;
+                self.attach(&path, &text);
+            }
             Msg::FileRead {
                 path,
                 result: Err(reason),
-            } => self.fail(&format!("not attached: {reason} (`{}`)", path.display())),
+            } => {
+                self.give_back();
+                self.fail(&format!("not attached: {reason} (`{}`)", path.display()));
+            }
             Msg::Sessions(result) => self.sessions(result),
             Msg::Opened(result) => match *result {
                 Ok(opened) => {
@@ -247,10 +280,21 @@ impl App {
             Msg::Hits { search, result } => self.hits(&search, result),
             Msg::Refused(reason) => self.refused(&reason),
             Msg::Renamed(title) => self.title = Some(title),
-            Msg::Lost(_) => self.save_all(),
-            Msg::Done(what) => self.say(&what),
+            Msg::Lost(_) => {
+                self.under_way = None;
+                self.save_all();
+            }
+            Msg::Done(what) => {
+                self.under_way = None;
+                self.say(&what);
+            }
             Msg::Told(what) => self.tell(&what),
-            Msg::Problem(what) | Msg::Edited(Err(what)) => self.fail(&what),
+            Msg::Problem(what) => {
+                self.give_back();
+                self.fail(&what);
+            }
+            Msg::Edited(Err(what)) => self.fail(&what),
+            Msg::Unsaved(unsaved) => self.unsaved = unsaved,
         }
         self.search_sessions();
         self.lay_out();
@@ -293,10 +337,16 @@ impl App {
 
     fn tick(&mut self, now: Instant) {
         self.now = now;
+        self.under_way = None;
         self.ticks = self.ticks.wrapping_add(1);
         if self.note.as_mut().is_some_and(|note| note.tick(now)) {
             self.note = None;
             self.armed = false;
+        }
+        if let Phase::Loading { done, .. } = self.phase
+            && let Some(download) = &mut self.download
+        {
+            download.tick(now, done);
         }
         if self.turn.as_mut().is_some_and(|turn| turn.made.is_due(now)) {
             self.save_made();
@@ -309,56 +359,33 @@ impl App {
         }
     }
 
-    fn load(&mut self, model: String) {
-        self.phase = Phase::Loading {
-            what: format!("loading {model}"),
-            done: 0,
-            total: 0,
-        };
-        self.transcript.drop_errors();
-        self.before = self.model.take().or(self.before.take());
-        self.wanted.clone_from(&model);
-        let cancel = Cancel::new();
-        self.loading = Some(cancel.clone());
-        self.effect(Effect::Send(Command::Load { model, cancel }));
+    /// Nothing went on for so long: what is timed begins later by that.
+    fn was_stopped(&mut self, time: Duration) {
+        self.now += time;
+        if let Some(turn) = &mut self.turn {
+            turn.was_stopped(time);
+        }
+        if let Some(cell) = self.transcript.last_mut().filter(|cell| cell.live) {
+            cell.started = cell.started.map(|started| started + time);
+        }
+        self.download = self.download.take().map(|_| Download::default());
     }
 
-    /// Asks the load under way to stop, if there is one.
-    fn stop_loading(&mut self) {
-        if let Some(cancel) = self.loading.take() {
-            self.phase = Phase::Stopping;
-            self.effect(Effect::Cancel(cancel));
+    /// The command that failed stands in the draft again, to be mended.
+    fn give_back(&mut self) {
+        if let Some(command) = self.under_way.take()
+            && self.draft.is_empty()
+        {
+            self.draft.put_back(&command);
         }
     }
 
     fn worker(&mut self, event: WorkerEvent) {
         match event {
-            WorkerEvent::Loading { what, done, total } => {
-                if !self.is_busy() && self.phase != Phase::Stopping {
-                    let what = super::text::sanitize(&what).replace('\n', " ");
-                    self.phase = Phase::Loading { what, done, total };
-                }
-            }
-            WorkerEvent::Ready(model) => {
-                self.wanted.clone_from(&model.name);
-                self.have(model);
-            }
-            WorkerEvent::LoadFailed { message, hint } => {
-                self.loading = None;
-                let mut text = format!("cannot load `{}`: {message}", self.wanted);
-                if let Some(hint) = &hint {
-                    text = text + "\nhint: " + hint;
-                }
-                if let Some(model) = self.before.take() {
-                    self.fail(&format!("{text}\n`{}` goes on", model.name));
-                    self.wanted.clone_from(&model.name);
-                    self.have(model);
-                } else {
-                    text += "\n`/model NAME` loads another; `/model`, or r where nothing is typed, tries again";
-                    self.phase = Phase::Failed { message, hint };
-                    self.report(&text);
-                }
-            }
+            WorkerEvent::Loading { what, done, total } => self.loads(&what, done, total),
+            WorkerEvent::Ready(model) => self.loaded(model),
+            WorkerEvent::Counted { id, tokens } => self.counted(id, &tokens),
+            WorkerEvent::LoadFailed { message, hint } => self.load_failed(message, hint),
             WorkerEvent::Turn { turn, event } => {
                 if self.turn.as_ref().is_some_and(|mine| mine.id == turn) {
                     self.turn_event(event);
@@ -367,24 +394,13 @@ impl App {
             WorkerEvent::Finished { turn, outcome } => {
                 if let Some(mine) = self.turn.take_if(|mine| mine.id == turn) {
                     self.phase = Phase::Idle;
-                    self.note.take_if(|note| note.is_about_the_turn);
+                    self.note.take_if(|note| note.about == Some(About::Turn));
                     match outcome {
                         Ok(outcome) => self.finish_turn(&mine, outcome),
-                        Err(reason) => self.fail_turn(mine, &reason),
+                        Err(error) => self.fail_turn(mine, &error),
                     }
                 }
             }
-        }
-    }
-
-    /// There is a model: what waited for it goes out.
-    fn have(&mut self, model: ModelInfo) {
-        self.model = Some(model);
-        self.before = None;
-        self.loading = None;
-        self.phase = Phase::Idle;
-        if std::mem::take(&mut self.waiting) {
-            self.start_turn(None);
         }
     }
 
@@ -399,6 +415,7 @@ impl App {
         // Flags may have changed it: the file learns it with the next message.
         self.setup_saved = false;
         self.title = opened.title;
+        self.title_saved = true;
         self.begun = opened.begun;
         self.left = None;
         self.editing = None;
@@ -413,6 +430,8 @@ impl App {
         }
         self.moved();
         if let Some(warning) = opened.warning {
+            // It says why the last answer is not whole.
+            self.transcript.drop_last_notice();
             self.report(&warning);
         }
         if !path.is_empty() {
@@ -438,6 +457,21 @@ impl App {
             (ends, Some(index)) if ends.len() > 1 => Some((index + 1, ends.len())),
             _ => None,
         };
+        self.rewound = self.is_beside_another();
+        self.show_load_error();
+    }
+
+    /// The last answer, or what it answers, stands beside an older branch.
+    fn is_beside_another(&self) -> bool {
+        let Some(head) = self.tree.head() else {
+            return false;
+        };
+        let has_older = |of: NodeId| {
+            let after = self.tree.parent(of);
+            let mut nodes = self.tree.nodes();
+            nodes.any(|(id, parent, _)| id < of && parent == after)
+        };
+        has_older(head) || self.tree.parent(head).is_some_and(has_older)
     }
 
     /// The ends of all branches, oldest first, and which of them is current. A message that got no answer is one
@@ -469,6 +503,10 @@ impl App {
         if let Some(entry) = saved {
             self.save_setup();
             self.effect(Effect::Save(Record::Node { id, parent, entry }));
+            if let (false, Some(title)) = (self.title_saved, self.title.clone()) {
+                self.title_saved = true;
+                self.effect(Effect::Save(Record::Title(title)));
+            }
         }
         id
     }
@@ -488,6 +526,11 @@ impl App {
         }
     }
 
+    /// How far the conversation is saved: `None` where all of it is.
+    pub(crate) fn not_saved(&self) -> Option<bool> {
+        (self.unsaved || !self.saving).then_some(self.unsaved)
+    }
+
     fn set_theme(&mut self, name: ThemeName) {
         self.theme_name = name;
         self.theme = theme(name);
@@ -500,7 +543,7 @@ impl App {
         let look = Look {
             width: usize::from(width).max(1),
             theme: self.theme.clone(),
-            unfolded: self.transcript.look().unfolded,
+            ..self.transcript.look().clone()
         };
         self.transcript.set_look(look);
         let areas = self.areas(Rect::new(0, 0, width, height));

@@ -99,7 +99,7 @@ pub const COMMANDS: &[Command] = &[
     row(Verb::Theme, "theme", "[standard|high-contrast|plain]", true, &["standard", "high-contrast", "plain"], "the colours"),
     row(Verb::Mouse, "mouse", "[on|off]", true, &["on", "off"], "on: the wheel scrolls; off: the mouse selects text"),
     row(Verb::Stats, "stats", "", true, &[], "the figures of the last turn, and all settings"),
-    row(Verb::Quit, "quit", "", true, &[], "leave; the conversation is saved"),
+    row(Verb::Quit, "quit", "", true, &[], "leave; the conversation stays saved, unless `not saved` is shown"),
 ];
 
 /// The command of that name.

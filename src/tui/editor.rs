@@ -2,11 +2,13 @@
 
 mod history;
 mod rows;
+pub(super) mod units;
 
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 
 use self::history::{Edit, History, Kind};
 use self::rows::Row;
+use self::units::Units;
 use super::text::sanitize;
 
 /// Where a motion or a deletion goes.
@@ -47,6 +49,7 @@ pub struct Editor {
     /// The wrapped lines, where they are known for the text and width as they are.
     rows: Option<Vec<Row>>,
     history: History,
+    units: Units,
 }
 
 /// The editor's text at a width.
@@ -62,6 +65,16 @@ impl Editor {
     /// The text.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Another unit of the text: a character that is shown as `label`. None where there are too many.
+    pub fn add_unit(&mut self, label: String) -> Option<char> {
+        self.units.add(label)
+    }
+
+    /// The units of the text.
+    pub fn units(&self) -> &Units {
+        &self.units
     }
 
     /// Nothing is typed.
@@ -90,7 +103,7 @@ impl Editor {
         if text.is_empty() {
             return;
         }
-        let is_typed = text.graphemes(true).nth(1).is_none();
+        let is_typed = text.graphemes(true).nth(1).is_none() && self.units.label(&text).is_none();
         let kind = if is_typed { Kind::Typing } else { Kind::Other };
         self.replace(self.caret, self.caret, &text, kind);
     }
@@ -174,7 +187,7 @@ impl Editor {
             .map(|row| row.range.clone())
             .collect::<Vec<_>>()
             .into_iter()
-            .map(|range| rows::expanded(&self.text[range], width))
+            .map(|range| rows::expanded(&self.text[range], width, &self.units))
             .collect();
         if !is_beyond {
             return Layout {
@@ -232,7 +245,8 @@ impl Editor {
     /// Where a motion leads; none where a vertical one finds no line.
     fn target(&mut self, motion: Motion) -> Option<usize> {
         let (before, after) = self.text.split_at(self.caret);
-        let is_word = |word: &str| word.contains(char::is_alphanumeric);
+        let is_word =
+            |word: &str| word.contains(char::is_alphanumeric) || self.units.label(word).is_some();
         let target = match motion {
             Motion::Left => self.before(self.caret),
             Motion::Right => self.after(self.caret),
@@ -273,7 +287,8 @@ impl Editor {
         };
         let width = self.wrap_width();
         let row = self.rows().get(target)?.clone();
-        let at = row.range.start + rows::byte_at(&self.text[row.range.clone()], column, width);
+        let at = row.range.start
+            + rows::byte_at(&self.text[row.range.clone()], column, width, &self.units);
         // The end of a wrapped line is the start of the next, and a full one's is below it.
         let is_other_line = at == row.range.end && (row.is_wrapped || (up && is_beyond));
         Some(if is_other_line {
@@ -291,7 +306,7 @@ impl Editor {
             .partition_point(|row| row.range.start <= caret)
             .saturating_sub(1);
         let start = rows.get(row).map_or(0, |row| row.range.start);
-        let column = rows::width(&self.text[start..caret], width);
+        let column = rows::width(&self.text[start..caret], width, &self.units);
         (column, row, column >= width)
     }
 
@@ -305,8 +320,9 @@ impl Editor {
 
     fn rows(&mut self) -> &[Row] {
         let width = self.wrap_width();
-        let text = &self.text;
-        self.rows.get_or_insert_with(|| rows::rows(text, width))
+        let (text, units) = (&self.text, &self.units);
+        self.rows
+            .get_or_insert_with(|| rows::rows(text, width, units))
     }
 }
 

@@ -8,6 +8,7 @@ pub mod journal;
 use std::io;
 use std::sync::mpsc::Sender;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::Incoming;
 use super::event::{Command, Effect, Msg};
@@ -29,7 +30,7 @@ pub struct Effects {
     /// Of the last search.
     search: Cancel,
     /// Ctrl-Z was pressed and the signal that ended it is still to come.
-    suspended: bool,
+    suspended: Option<Duration>,
     /// The exit code, once the chat is to be left.
     pub quit: Option<u8>,
 }
@@ -48,7 +49,7 @@ impl Effects {
             date,
             cancel: None,
             search: Cancel::new(),
-            suspended: false,
+            suspended: None,
             quit: None,
         }
     }
@@ -80,15 +81,21 @@ impl Effects {
             }
             Effect::Search(search) => self.search(search),
             Effect::Suspend => {
-                self.suspended = true;
+                let since = Instant::now();
                 lent(screen, input, signals::suspend)??;
+                self.suspended = Some(since.elapsed());
             }
             Effect::Mouse(on) => screen.set_mouse(on)?,
             Effect::Repaint => screen.repaint()?,
             Effect::Quit(code) => self.quit = Some(code),
             other => {
+                let before = self.journal.unsaved().is_some();
                 for message in self.journal.perform(other) {
                     self.answer(message);
+                }
+                let now = self.journal.unsaved().is_some();
+                if now != before {
+                    self.answer(Msg::Unsaved(now));
                 }
             }
         }
@@ -114,9 +121,9 @@ impl Effects {
             .is_some()
     }
 
-    /// Whether the process goes on after its own Ctrl-Z, so that the terminal is taken already; once.
-    pub fn came_back(&mut self) -> bool {
-        std::mem::take(&mut self.suspended)
+    /// How long the process was stopped by its own Ctrl-Z, after which the terminal is taken already; once.
+    pub fn came_back(&mut self) -> Option<Duration> {
+        self.suspended.take()
     }
 
     /// The turn under way is over.
@@ -171,9 +178,12 @@ impl Effects {
 fn lent<T>(screen: &mut Screen, input: Option<&Input>, work: impl FnOnce() -> T) -> io::Result<T> {
     let borrow = || {
         terminal::leave()?;
+        let modes = terminal::Modes::now();
         signals::set_lent(true);
         let result = work();
         signals::set_lent(false);
+        // Who was ended before its time has not put them back.
+        modes.restore();
         screen.resume()?;
         Ok(result)
     };

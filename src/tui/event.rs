@@ -31,6 +31,8 @@ pub enum Msg {
     },
     /// The worker says something.
     Worker(WorkerEvent),
+    /// The program was stopped for so long, which is nobody's time.
+    Stopped(Duration),
     /// Time passes; sent about ten times a second while something moves.
     Tick(Instant),
     /// The external editor came back with this text, or failed.
@@ -65,6 +67,8 @@ pub enum Msg {
     Told(String),
     /// Something could not be done.
     Problem(String),
+    /// Whether something waits that could not be saved.
+    Unsaved(bool),
 }
 
 /// A session as it was opened.
@@ -115,7 +119,14 @@ pub enum WorkerEvent {
         /// Which.
         turn: TurnId,
         /// What it made.
-        outcome: Result<Outcome, String>,
+        outcome: Result<Outcome, TurnError>,
+    },
+    /// How many tokens the texts of [`Command::Count`] have.
+    Counted {
+        /// Of the question.
+        id: u64,
+        /// In their order.
+        tokens: Vec<usize>,
     },
 }
 
@@ -132,6 +143,37 @@ pub struct ModelInfo {
     pub most: usize,
     /// How long loading took.
     pub load_time: Duration,
+}
+
+/// Why a turn failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnError {
+    /// For the screen.
+    pub reason: String,
+    /// Where the conversation does not fit into the context.
+    pub too_long: Option<TooLong>,
+}
+
+impl From<String> for TurnError {
+    fn from(reason: String) -> Self {
+        Self {
+            reason,
+            too_long: None,
+        }
+    }
+}
+
+/// How much too long a conversation is, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong {
+    /// The last message alone.
+    pub message: usize,
+    /// What would be read if nothing else were said.
+    pub afresh: usize,
+    /// What was to be read.
+    pub prompt: usize,
+    /// What there is room for.
+    pub context: usize,
 }
 
 /// What a turn made.
@@ -154,6 +196,13 @@ pub enum Command {
         model: String,
         /// Set by `Effect::Cancel`: a download ends.
         cancel: Cancel,
+    },
+    /// Count the tokens of texts; answered by [`WorkerEvent::Counted`] where there is a model.
+    Count {
+        /// Goes back with the answer.
+        id: u64,
+        /// The texts.
+        texts: Vec<String>,
     },
     /// Let the model answer.
     Turn {

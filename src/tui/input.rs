@@ -1,6 +1,8 @@
 //! The input thread: keys, pastes, the wheel, the size.
 
 mod burst;
+#[cfg(unix)]
+mod decode;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +10,6 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-use crossterm::event::{Event, KeyEventKind, MouseEventKind, poll, read};
 
 use super::Incoming;
 use super::event::Msg;
@@ -19,6 +19,11 @@ use burst::Burst;
 const STEP: Duration = Duration::from_millis(50);
 /// crossterm looks for nothing where it is to wait for no time at all.
 const LEAST: Duration = Duration::from_millis(1);
+/// How long an answer of the terminal is expected, and how long it is waited for when the chat is left.
+#[cfg(unix)]
+const ANSWER: Duration = Duration::from_secs(1);
+#[cfg(unix)]
+const LAST_ANSWER: Duration = Duration::from_millis(200);
 /// Lines per notch of the wheel.
 const WHEEL: i16 = 3;
 
@@ -26,6 +31,8 @@ const WHEEL: i16 = 3;
 #[derive(Debug)]
 pub struct Input {
     gate: Arc<Gate>,
+    #[cfg(unix)]
+    started: Instant,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -33,6 +40,8 @@ pub struct Input {
 #[derive(Debug, Default)]
 struct Gate {
     end: AtomicBool,
+    /// The terminal has answered what everybody answers.
+    answered: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -59,6 +68,8 @@ impl Input {
             })?;
         Ok(Self {
             gate,
+            #[cfg(unix)]
+            started: Instant::now(),
             thread: Some(thread),
         })
     }
@@ -82,6 +93,24 @@ impl Input {
         self.gate.changed.notify_all();
         result
     }
+
+    /// Waits a moment for an answer of the terminal that is on its way: whoever reads next would take it for keys.
+    #[cfg(unix)]
+    pub fn settle(&self) {
+        let asked = self.started.elapsed() < ANSWER;
+        let until = Instant::now() + LAST_ANSWER;
+        while asked
+            && !self.gate.answered.load(Ordering::Relaxed)
+            && !self.is_finished()
+            && Instant::now() < until
+        {
+            std::thread::sleep(LEAST);
+        }
+    }
+
+    /// Elsewhere nothing is asked.
+    #[cfg(not(unix))]
+    pub fn settle(&self) {}
 
     fn is_finished(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
@@ -115,15 +144,80 @@ impl Gate {
     }
 }
 
+#[cfg(unix)]
 fn forward(gate: &Gate, sender: &Sender<Incoming>) -> io::Result<()> {
+    use decode::{Decoder, Heard};
+    use nix::errno::Errno;
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use std::os::fd::AsFd;
+
+    let stdin = io::stdin();
+    let mut decoder = Decoder::default();
     let mut burst = Burst::default();
-    // With the first look for input crossterm begins to listen for new sizes: one that came before would be missed.
-    poll(LEAST)?;
-    let (width, height) = crossterm::terminal::size()?;
-    let size = Msg::Resize { width, height };
-    if sender.send(Incoming::Msg(size)).is_err() {
-        return Ok(());
+    let mut bytes = [0; 1 << 14];
+    while !gate.end.load(Ordering::Relaxed) {
+        gate.pass();
+        let now = Instant::now();
+        let waits = [burst.wait(), decoder.wait(now)];
+        let wait = waits.into_iter().flatten().min().unwrap_or(STEP);
+        // A part of a millisecond is one, or the loop would spin.
+        let milliseconds = wait.clamp(LEAST, STEP).as_micros().div_ceil(1000) as u16;
+        let mut sources = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+        let ready = match poll(&mut sources, PollTimeout::from(milliseconds)) {
+            Err(Errno::EINTR) => continue,
+            ready => ready? > 0,
+        };
+        let heard = if ready {
+            match nix::unistd::read(stdin.as_fd(), &mut bytes) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(length) => decoder.push(&bytes[..length], Instant::now()),
+                Err(Errno::EINTR | Errno::EAGAIN) => continue,
+                Err(error) => return Err(error.into()),
+            }
+        } else {
+            decoder.expire(Instant::now())
+        };
+        let now = Instant::now();
+        let mut messages = Vec::new();
+        for heard in heard {
+            let message = match heard {
+                Heard::Key(key) => {
+                    messages.extend(burst.key(key, now).into_iter().map(Incoming::Msg));
+                    continue;
+                }
+                Heard::Paste(text) => Incoming::Msg(Msg::Paste(pasted(&text))),
+                Heard::Wheel(notches) => Incoming::Msg(Msg::Scroll(notches * WHEEL)),
+                Heard::Click => Incoming::Msg(Msg::Click),
+                Heard::Keyboard => Incoming::Keyboard,
+                Heard::Attributes => {
+                    gate.answered.store(true, Ordering::Relaxed);
+                    continue;
+                }
+            };
+            messages.extend(burst.flush(now).into_iter().map(Incoming::Msg));
+            messages.push(message);
+        }
+        if !ready {
+            messages.extend(burst.flush(now).into_iter().map(Incoming::Msg));
+        }
+        for message in messages {
+            if sender.send(message).is_err() {
+                return Ok(());
+            }
+        }
     }
+    Ok(())
+}
+
+fn pasted(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n")
+}
+
+#[cfg(not(unix))]
+fn forward(gate: &Gate, sender: &Sender<Incoming>) -> io::Result<()> {
+    use crossterm::event::{poll, read};
+
+    let mut burst = Burst::default();
     while !gate.end.load(Ordering::Relaxed) {
         gate.pass();
         let messages = if poll(burst.wait().unwrap_or(STEP).max(LEAST))? {
@@ -140,12 +234,15 @@ fn forward(gate: &Gate, sender: &Sender<Incoming>) -> io::Result<()> {
     Ok(())
 }
 
-fn take(burst: &mut Burst, event: Event) -> Vec<Msg> {
+#[cfg(not(unix))]
+fn take(burst: &mut Burst, event: crossterm::event::Event) -> Vec<Msg> {
+    use crossterm::event::{Event, KeyEventKind, MouseEventKind};
+
     let now = Instant::now();
     let message = match event {
         Event::Key(key) if key.kind == KeyEventKind::Release => return Vec::new(),
         Event::Key(key) => return burst.key(key, now),
-        Event::Paste(text) => Msg::Paste(text.replace("\r\n", "\n").replace('\r', "\n")),
+        Event::Paste(text) => Msg::Paste(pasted(&text)),
         Event::Resize(width, height) => Msg::Resize { width, height },
         Event::Mouse(mouse) => match mouse.kind {
             MouseEventKind::ScrollUp => Msg::Scroll(-WHEEL),

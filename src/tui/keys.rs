@@ -73,6 +73,8 @@ pub enum Footer {
     Busy,
     /// The model could not be loaded.
     Failed,
+    /// A model is being fetched.
+    Loading,
     /// A message is being chosen.
     Select,
     /// The help is open.
@@ -220,18 +222,18 @@ pub const BINDINGS: &[Binding] = &[
     key(&[(Char('r'), NONE)], "r", Failed, Action::Retry, "try to load the model again")
         .footer(&[(Footer::Failed, "try again")]),
     key(&[(Enter, NONE)], "Enter", Everywhere, Action::Send, "send the message, choose, confirm")
-        .footer(&[(Footer::Idle, "send"), (Footer::Select, "edit it"), (Footer::Sessions, "open"), (Footer::Rename, "keep it")]),
+        .footer(&[(Footer::Idle, "send"), (Footer::Loading, "send"), (Footer::Select, "edit it"), (Footer::Sessions, "open"), (Footer::Rename, "keep it")]),
     key(&[(KeyCode::Tab, NONE)], "Tab", Draft, Action::Complete, "complete a command")
         .footer(&[(Footer::Completion, "complete")]),
     key(&[(KeyCode::BackTab, NONE)], "Shift-Tab", Draft, Action::CompleteBack, "complete with the one before"),
     key(&[(Esc, NONE)], "Esc", Everywhere, Action::Escape, "stop the answer, close, cancel")
-        .footer(&[(Footer::Busy, "stop"), (Footer::Select, "cancel"), (Footer::Help, "close"), (Footer::Sessions, "close"), (Footer::Rename, "cancel"), (Footer::Completion, "close")]),
+        .footer(&[(Footer::Busy, "stop"), (Footer::Loading, "stops"), (Footer::Select, "cancel"), (Footer::Help, "close"), (Footer::Sessions, "close"), (Footer::Rename, "cancel"), (Footer::Completion, "close")]),
     key(&[(F(1), NONE)], "F1", Everywhere, Action::Help, "this help")
-        .footer(&[(Footer::Idle, "help"), (Footer::Failed, "help"), (Footer::Help, "close")]),
+        .footer(&[(Footer::Idle, "help"), (Footer::Loading, "help"), (Footer::Failed, "help"), (Footer::Help, "close")]),
     key(&[(Char('?'), NONE)], "?", EmptyDraft, Action::Help, "this help, where nothing is typed"),
     key(&[(Char('j'), CTRL), (Enter, ALT), (Enter, SHIFT)], "Ctrl-J", Draft, Action::NewLine, "a new line (also Alt-Enter, Shift-Enter)")
         .footer(&[(Footer::Idle, "new line")]),
-    key(&[(Char('t'), CTRL)], "Ctrl-T", Everywhere, Action::Thinking, "unfold or fold the thinking")
+    key(&[(Char('t'), CTRL)], "Ctrl-T", Everywhere, Action::Thinking, "unfold or fold thinking and files")
         .footer(&[(Footer::Idle, "thinking"), (Footer::Busy, "thinking")]),
     key(&[(Char('r'), CTRL)], "Ctrl-R", Draft, Action::Regenerate, "answer the last message again")
         .footer(&[(Footer::Idle, "again")]),

@@ -9,6 +9,14 @@ use super::Incoming;
 /// The terminal is somebody else's, and so is its Ctrl-C, although this process is told of it too.
 static LENT: AtomicBool = AtomicBool::new(false);
 
+/// A signal has come that ends the chat.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Whether a signal has come that ends the chat.
+pub fn is_ending() -> bool {
+    ENDING.load(Ordering::SeqCst)
+}
+
 /// Says whether the terminal is lent.
 pub fn set_lent(lent: bool) {
     LENT.store(lent, Ordering::SeqCst);
@@ -23,6 +31,8 @@ pub enum Signal {
     Interrupt,
     /// The terminal may have been given to somebody else in between.
     Continue,
+    /// The terminal has another size.
+    Resize,
 }
 
 /// Exit code of a process that `signal` ended, as shells count.
@@ -41,8 +51,9 @@ pub struct Signals {
 impl Signals {
     /// Starts to listen. The second SIGTERM or SIGHUP ends the process at once.
     pub fn listen(sender: Sender<Incoming>) -> io::Result<Self> {
-        use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
-        let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGHUP, SIGINT, SIGCONT])?;
+        use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGWINCH};
+        let mut signals =
+            signal_hook::iterator::Signals::new([SIGTERM, SIGHUP, SIGINT, SIGCONT, SIGWINCH])?;
         let handle = signals.handle();
         std::thread::Builder::new()
             .name("signals".to_owned())
@@ -53,12 +64,14 @@ impl Signals {
                         SIGINT if LENT.load(Ordering::SeqCst) => continue,
                         SIGINT => Signal::Interrupt,
                         SIGCONT => Signal::Continue,
+                        SIGWINCH => Signal::Resize,
                         _ if ending => {
                             let _ = super::terminal::leave();
                             std::process::exit(exit_code(signal).into());
                         }
                         _ => {
                             ending = true;
+                            ENDING.store(true, Ordering::SeqCst);
                             Signal::End(exit_code(signal))
                         }
                     };

@@ -72,13 +72,18 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Asks the terminal whether it tells Shift-Enter from Enter and, if so, makes it do it. The answer comes
-    /// over standard input, so nobody else may be reading there; a terminal that knows no answer costs two
-    /// seconds.
-    pub fn ask_for_keyboard(&mut self) {
-        self.keyboard = crossterm::terminal::supports_keyboard_enhancement().unwrap_or(false);
-        if self.keyboard {
-            // Without it Ctrl-J still breaks a line.
+    /// Asks the terminal whether it tells Shift-Enter from Enter. The answer, if there is one, comes among the keys; the
+    /// second question is one that every terminal answers.
+    pub fn ask_for_keyboard() {
+        // Without it Ctrl-J still breaks a line.
+        if cfg!(unix) {
+            let _ = execute!(io::stdout(), Print("\x1b[?u\x1b[c"));
+        }
+    }
+
+    /// The terminal can tell Shift-Enter from Enter: it is to do it.
+    pub fn take_keyboard(&mut self) {
+        if !std::mem::replace(&mut self.keyboard, true) {
             let _ = enter_keyboard();
         }
     }
@@ -152,6 +157,32 @@ fn enter_keyboard() -> io::Result<()> {
     execute!(io::stdout(), PushKeyboardEnhancementFlags(flags))?;
     ON.fetch_or(KEYBOARD, Ordering::SeqCst);
     Ok(())
+}
+
+/// How the system treats lines of the terminal.
+#[derive(Debug)]
+pub struct Modes {
+    #[cfg(unix)]
+    termios: Option<nix::sys::termios::Termios>,
+}
+
+impl Modes {
+    /// As they are now.
+    pub fn now() -> Self {
+        Self {
+            #[cfg(unix)]
+            termios: nix::sys::termios::tcgetattr(io::stdin()).ok(),
+        }
+    }
+
+    /// Makes them so again. A terminal that is gone has none.
+    pub fn restore(&self) {
+        #[cfg(unix)]
+        if let Some(termios) = &self.termios {
+            use nix::sys::termios::{SetArg, tcsetattr};
+            let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, termios);
+        }
+    }
 }
 
 /// Whether a person can type and see here.

@@ -6,9 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use super::event::{Command, ModelInfo, Outcome, TurnId, WorkerEvent};
-use super::{Incoming, panics};
-use crate::session::{self, Cancel, ChatSession, Message, Model, Setup, TurnOptions};
+use super::event::{Command, ModelInfo, Outcome, TooLong, TurnError, TurnId, WorkerEvent};
+use super::{Incoming, panics, stopped};
+use crate::session::{self, Cancel, ChatSession, Message, Model, Setup, Stats, TurnOptions};
 use crate::tui::event::Msg;
 
 /// Between two reports of a load's progress.
@@ -74,6 +74,7 @@ impl Worker {
         for command in commands {
             match command {
                 Command::Load { model, cancel } => self.load(&model, &cancel),
+                Command::Count { id, texts } => self.count(id, &texts),
                 Command::Turn {
                     turn,
                     setup,
@@ -140,6 +141,13 @@ impl Worker {
         }
     }
 
+    fn count(&self, id: u64, texts: &[String]) {
+        if let Some(session) = &self.session {
+            let tokens = texts.iter().map(|text| session.count(text)).collect();
+            self.say(WorkerEvent::Counted { id, tokens });
+        }
+    }
+
     fn turn(
         &mut self,
         turn: TurnId,
@@ -151,16 +159,22 @@ impl Worker {
         let Some(session) = &mut self.session else {
             return self.say(WorkerEvent::Finished {
                 turn,
-                outcome: Err("no model is loaded".to_owned()),
+                outcome: Err("no model is loaded".to_owned().into()),
             });
         };
         session.setup = setup;
         session.history = history;
         let events = self.events.clone();
         let panics = &mut self.panics;
+        let before = stopped::total();
+        let mut first = None;
         let made = catch_unwind(AssertUnwindSafe(|| {
             session.turn(options, cancel, &mut |event| {
-                let breaks = matches!(event, session::Event::Token(_)) && std::mem::take(panics);
+                let is_token = matches!(event, session::Event::Token(_));
+                if is_token {
+                    first.get_or_insert_with(stopped::total);
+                }
+                let breaks = is_token && std::mem::take(panics);
                 assert!(!breaks, "asked for with --debug-panic");
                 let event = WorkerEvent::Turn { turn, event };
                 let _ = events.send(Incoming::Msg(Msg::Worker(event)));
@@ -171,12 +185,24 @@ impl Worker {
                 Ok(Outcome {
                     messages: made.messages,
                     finish: made.finish,
-                    stats: made.stats,
+                    stats: running(&made.stats, before, first),
                 }),
                 false,
             ),
-            Ok(Err(error)) => (Err(error.to_string()), false),
-            Err(panic) => (Err(said(&*panic)), true),
+            Ok(Err(error)) => {
+                let too_long = error.too_long().map(|(prompt, context)| {
+                    let (message, afresh) = session.count_last();
+                    TooLong {
+                        message,
+                        afresh,
+                        prompt,
+                        context,
+                    }
+                });
+                let reason = error.to_string();
+                (Err(TurnError { reason, too_long }), false)
+            }
+            Err(panic) => (Err(said(&*panic).into()), true),
         };
         self.say(WorkerEvent::Finished { turn, outcome });
         if broken {
@@ -186,6 +212,21 @@ impl Worker {
                 self.load(&name, &Cancel::new());
             }
         }
+    }
+}
+
+/// The figures without the time in which the program was stopped: [`stopped::total`] was `before` at the start, and
+/// `first` with the first token.
+fn running(stats: &Stats, before: Duration, first: Option<Duration>) -> Stats {
+    let after = stopped::total();
+    let first = first.unwrap_or(after);
+    Stats {
+        prefill: stopped::without(stats.prefill, before, first),
+        time_to_first_token: stats
+            .time_to_first_token
+            .map(|time| stopped::without(time, before, first)),
+        decode: stopped::without(stats.decode, first, after),
+        ..stats.clone()
     }
 }
 
@@ -279,8 +320,9 @@ mod tests {
                         ..
                     }) => format!("{turn} ended"),
                     Ok(outcome) => format!("{turn} ended with {:?}", outcome.finish),
-                    Err(error) => format!("{turn} failed: {error}"),
+                    Err(error) => format!("{turn} failed: {}", error.reason),
                 }),
+                WorkerEvent::Counted { id, tokens } => Some(format!("{id} has {tokens:?}")),
                 WorkerEvent::Loading { .. } | WorkerEvent::Turn { .. } => None,
             })
             .collect()
@@ -296,6 +338,21 @@ mod tests {
                 "no `bad`: take `good`",
                 "2 ended",
             ]
+        );
+    }
+
+    #[test]
+    fn tokens_are_counted_where_there_is_a_model() {
+        let count = || Command::Count {
+            id: 7,
+            texts: vec![String::new(), "Hello".to_owned()],
+        };
+        let tokenizer = Checkpoint::tiny().tokenizer.unwrap().json;
+        let tokenizer = crate::tokenizer::Tokenizer::from_json(&tokenizer, "tiny").unwrap();
+        let hello = tokenizer.encode("Hello").len();
+        assert_eq!(
+            said(false, vec![count(), load("good"), count()]),
+            ["good is ready".to_owned(), format!("7 has [0, {hello}]")]
         );
     }
 

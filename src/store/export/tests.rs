@@ -180,3 +180,20 @@ fn json_has_every_branch_and_figure() {
 fn nothing_said_is_a_title_alone() {
     assert_eq!(markdown("x", &[], &Tree::default()), "# x\n");
 }
+
+#[test]
+fn characters_that_command_a_terminal_are_made_visible() {
+    let mut tree = Tree::default();
+    tree.push(Entry::User("a\tb".to_owned()));
+    tree.push(turn(
+        vec![Message::assistant(
+            "final",
+            "c\u{1b}[31md\u{9b}2J\u{202e}e\u{7f}",
+        )],
+        Finish::Stop,
+    ));
+    assert_eq!(
+        markdown("T", &[], &tree),
+        "# T\n\n## You\n\na\tb\n\n## gpt-oss\n\nc␛[31md\\u{9b}2J\\u{202e}e␡\n"
+    );
+}

@@ -68,6 +68,78 @@ fn an_error_lists_ten_sessions_at_most() {
 }
 
 #[test]
+fn an_id_is_meant_by_its_beginning_and_the_words_as_typed_are_known() {
+    let (_home, store) = store();
+    let apart = minutes_ago(
+        &store,
+        1,
+        &[
+            user(0, None, "boots and red\nshoes"),
+            user(1, Some(0), "12"),
+        ],
+    );
+    let together = minutes_ago(
+        &store,
+        2,
+        &[user(0, None, "Hi"), user(1, Some(0), "my red boots")],
+    );
+    let search = |text: &str| {
+        let found = store.search(text, &Cancel::new()).unwrap().unwrap();
+        let hits = found.into_iter().map(|hit| (hit.id, hit.has_phrase));
+        hits.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        search("Red  boots"),
+        [(apart.clone(), false), (together, true)]
+    );
+    // Not those of all sessions in which it is somewhere in the time.
+    assert_eq!(search("12"), [(apart.clone(), true)]);
+    assert_eq!(search("20250628").len(), 2);
+    assert_eq!(search("red shoes"), [(apart.clone(), true)]);
+    assert_eq!(search("shoes boots"), [(apart, false)]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_nothing_is_told_as_one() {
+    let (home, store) = store();
+    minutes_ago(&store, 5, &[title("Rain")]);
+    let gone = home.path().join("gone.jsonl");
+    let link = store.directory().join("linked.jsonl");
+    std::os::unix::fs::symlink(&gone, &link).unwrap();
+    let said = format!(
+        "`{}` is a link to `{}`, which is not there",
+        link.display(),
+        gone.display()
+    );
+    let listed = store.list(noon()).unwrap();
+    let listed = listed.iter().find(|summary| summary.id == "linked");
+    assert_eq!(listed.unwrap().problem.as_deref(), Some(&*said));
+    assert_eq!(store.find("linked", noon()).unwrap(), "linked");
+    assert_eq!(store.load("linked").unwrap_err().to_string(), said);
+}
+
+#[test]
+fn damage_in_an_answer_far_down_is_marked_in_the_list() {
+    let (_home, store) = store();
+    let (id, path) = saved(
+        &store,
+        &[user(0, None, "Hi"), answer(1, 0), user(2, Some(1), "More")],
+    );
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("\"messages\":[", "\"messages\":[[")).unwrap();
+    let listed = store.list(noon()).unwrap();
+    assert_eq!(listed[0].id, id);
+    assert!(
+        listed[0]
+            .problem
+            .as_ref()
+            .unwrap()
+            .contains("damaged in line 3")
+    );
+}
+
+#[test]
 fn messages_are_searched_on_every_branch_and_thinking_is_not() {
     let (_home, store) = store();
     let both = minutes_ago(

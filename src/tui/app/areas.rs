@@ -19,11 +19,13 @@ pub(crate) struct Areas {
 }
 
 impl Areas {
-    /// Most lines of a notice: a third of the screen, and on a low one all but the draft and the status.
+    /// Most lines of a notice: what a reason and its way out need, up to all but a line of the draft and what is around it.
     pub fn most_activity(height: u16) -> u16 {
         match height {
             0..4 => 0,
-            _ => (height / 3).max(3).min(height - 2),
+            4..8 => height - 2,
+            8..12 => height - 3,
+            _ => height - 4,
         }
     }
 
@@ -37,7 +39,9 @@ impl Areas {
         let rule = u16::from(height >= 8);
         let footer = u16::from(height >= 12);
         let most = (height / 3).clamp(1, 12);
+        let room = height.saturating_sub(status + activity + rule + footer);
         let input = (input_lines.min(usize::from(most)) as u16)
+            .min(room)
             .max(1)
             .min(height);
         let others = status + activity + rule + footer + input;

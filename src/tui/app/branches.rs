@@ -9,7 +9,7 @@ impl App {
         if self.is_busy() {
             self.warn_of_the_turn();
         } else if self.waiting {
-            self.warn("a message waits for the model: Esc takes it back");
+            self.warn_of_the_load("a message waits for the model: Esc takes it back");
         } else {
             return true;
         }
@@ -21,7 +21,7 @@ impl App {
             return;
         }
         if self.phase != Phase::Idle {
-            self.warn("there is no model yet");
+            self.warn_of_the_load("there is no model yet");
             return;
         }
         let Some(head) = self.tree.head() else {
@@ -102,7 +102,7 @@ impl App {
         if let Entry::User(text) = self.tree.entry(node) {
             let text = text.clone();
             if self.editing.is_none() {
-                self.stash = self.draft.expanded();
+                self.stash = self.draft.text().to_owned();
             }
             self.editing = Some(node);
             self.draft.set(&text);
@@ -113,7 +113,7 @@ impl App {
     pub(super) fn cancel_edit(&mut self) {
         self.editing = None;
         let stash = std::mem::take(&mut self.stash);
-        self.draft.set(&stash);
+        self.draft.put_back(&stash);
     }
 
     /// Takes the last message and what came after it back.
@@ -125,10 +125,34 @@ impl App {
             self.warn("there is nothing to take back");
             return;
         };
-        self.left = Some(Left(self.tree.head()));
+        let left = self.tree.head();
+        self.left = Some(Left(left));
+        let said = match self.tree.entry(node) {
+            Entry::User(text) => text.clone(),
+            Entry::Turn(_) => String::new(),
+        };
         self.set_head(self.tree.parent(node));
         self.moved();
-        self.say("taken back; `/branch back` returns to it, Up has the message");
+        self.draft.bring_to_mind(&said);
+        let whole = self.whole_is_at(left);
+        self.say(&format!(
+            "taken back; `/branch back` returns to it{whole}, Up has the message"
+        ));
+    }
+
+    /// How to get to the whole of a conversation of which `here` is not the end.
+    fn whole_is_at(&self, here: Option<NodeId>) -> String {
+        let (ends, _) = self.branches();
+        let follows = |end: &NodeId| {
+            let mut path = std::iter::successors(Some(*end), |id| self.tree.parent(*id));
+            here.is_none_or(|here| here != *end && path.any(|id| id == here))
+        };
+        match ends.iter().rposition(follows) {
+            Some(index) if here.is_none_or(|here| !ends.contains(&here)) => {
+                format!(", `/branch {}` to the whole conversation", index + 1)
+            }
+            _ => String::new(),
+        }
     }
 
     /// `next`, `prev`, `back` or a number, counted from 1; empty is `next`.
@@ -176,6 +200,14 @@ impl App {
         self.moved();
         if let Some((branch, of)) = self.branch {
             self.say(&format!("branch {branch}/{of}"));
+            return;
         }
+        let rest = match self.whole_is_at(head) {
+            whole if whole.is_empty() => "this is all of the conversation".to_owned(),
+            whole => format!("more was said here{whole}")
+                .replace(", `", ": `")
+                .replace(" to ", " has "),
+        };
+        self.say(&rest);
     }
 }

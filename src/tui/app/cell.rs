@@ -1,11 +1,13 @@
 //! One piece of the transcript and its lines.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation;
 
+use super::attached::{Piece, pieces};
 use super::transcript::Look;
 use crate::session::{Kind, Message};
 use crate::store::NodeId;
@@ -180,6 +182,8 @@ pub(crate) struct Cell {
     pub node: Option<NodeId>,
     /// It is being made.
     pub live: bool,
+    /// An error that stays until what it is about is tried again.
+    pub stays: bool,
     /// When it began, and how long it took.
     pub started: Option<Instant>,
     pub duration: Option<Duration>,
@@ -204,11 +208,17 @@ impl Cell {
             kind,
             node: None,
             live: false,
+            stays: false,
             started: None,
             duration: None,
             folded: None,
             generation: None,
         }
+    }
+
+    /// Thinking is being made.
+    pub fn is_thinking(&self) -> bool {
+        self.live && self.kind == CellKind::Thinking
     }
 
     pub fn source(&self) -> &str {
@@ -263,7 +273,8 @@ impl Cell {
         }
         self.generation = Some(generation);
         self.folded = None;
-        if self.kind == CellKind::Thinking && !self.live && !look.unfolded {
+        let is_shown = if self.live { look.live } else { look.unfolded };
+        if self.kind == CellKind::Thinking && !is_shown {
             let folded = Line::styled(self.summary(), look.theme.thinking);
             let mut lines = wrap(&folded, look.width, &Line::default()).into_iter();
             self.folded = Some(lines.next().unwrap_or_default());
@@ -299,7 +310,11 @@ impl Cell {
                         ..Flow::default()
                     };
                     flow.frozen = flow.lines.len();
-                    flow.grow(&source, &manner(&self.kind, look), look.width);
+                    let shown = match self.kind {
+                        CellKind::User if !look.unfolded => with_files_folded(&source),
+                        _ => Cow::Borrowed(source.as_str()),
+                    };
+                    flow.grow(&shown, &manner(&self.kind, look), look.width);
                     Body::Plain { source, flow }
                 };
             }
@@ -308,6 +323,10 @@ impl Cell {
 
     /// What folded thinking says of itself: words, which are known of a reopened session too.
     fn summary(&self) -> String {
+        if self.live {
+            // To count the words again and again would cost more with each.
+            return "thinking  (Ctrl-T)".to_owned();
+        }
         let mut text = "thought".to_owned();
         // A model that thinks no longer than that need not boast of it.
         if let Some(duration) = self.duration.filter(|duration| *duration >= NOTEWORTHY) {
@@ -318,6 +337,22 @@ impl Cell {
         let unit = if words == 1 { "word" } else { "words" };
         text + ", " + &count(words) + " " + unit + "  (Ctrl-T)"
     }
+}
+
+/// A message with its files as labels.
+fn with_files_folded(message: &str) -> Cow<'_, str> {
+    let pieces = pieces(message);
+    if !pieces
+        .iter()
+        .any(|piece| matches!(piece, Piece::File { .. }))
+    {
+        return Cow::Borrowed(message);
+    }
+    let shown = pieces.iter().map(|piece| match piece {
+        Piece::Text(text) => (*text).to_owned(),
+        Piece::File { label, .. } => format!("{label}  (Ctrl-T)"),
+    });
+    Cow::Owned(shown.collect())
 }
 
 /// Lines before the text.

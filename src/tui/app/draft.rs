@@ -1,7 +1,7 @@
-//! The message being typed: editor, folded pastes, history.
+//! The message being typed: editor, folded pastes and files, history.
 
-use unicode_segmentation::UnicodeSegmentation;
-
+use super::attached::{Piece, label, pieces};
+use crate::tui::editor::units::{Units, number};
 use crate::tui::editor::{Editor, Layout, Motion};
 use crate::tui::text::sanitize;
 use crate::tui::view::figures::count;
@@ -16,9 +16,9 @@ pub(crate) struct Draft {
     layout: Layout,
     /// The width of the layout; 0: it is stale.
     laid: usize,
-    /// What the folds in the text stand for.
-    pastes: Vec<(String, String)>,
-    /// What was sent, oldest first.
+    /// What the editor's units stand for, by their numbers.
+    folds: Vec<String>,
+    /// What was sent, oldest first, with its units.
     history: Vec<String>,
     /// Where in the history the text comes from, and what was typed before.
     recalled: Option<(usize, String)>,
@@ -33,7 +33,7 @@ impl Default for Draft {
                 caret: (0, 0),
             },
             laid: 0,
-            pastes: Vec::new(),
+            folds: Vec::new(),
             history: Vec::new(),
             recalled: None,
         }
@@ -41,8 +41,15 @@ impl Default for Draft {
 }
 
 impl Draft {
+    /// With units in place of what is folded.
     pub fn text(&self) -> &str {
         self.editor.text()
+    }
+
+    /// As it is shown.
+    #[cfg(test)]
+    pub fn shown(&self) -> String {
+        self.editor.units().shown(self.text())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -72,28 +79,33 @@ impl Draft {
         self.recalled = None;
     }
 
-    /// Replaces the text, folding it where it is long.
-    pub fn set(&mut self, text: &str) {
-        let text = sanitize(text);
-        let folded = self.fold(&text);
-        self.change().set_text(&folded);
+    /// Types at the caret.
+    pub fn insert(&mut self, text: &str) {
+        let text = self.literal(text);
+        self.change().insert(&text);
+    }
+
+    /// Replaces the text by what was typed before, units and all.
+    pub fn put_back(&mut self, typed: &str) {
+        self.change().set_text(typed);
         self.recalled = None;
     }
 
-    /// Deletes from the caret; a fold goes as a whole.
-    pub fn delete(&mut self, motion: Motion) {
-        let before = self.text().get(..self.editor.caret()).unwrap_or_default();
-        let fold = self
-            .pastes
-            .iter()
-            .find(|(label, _)| before.ends_with(label.as_str()));
-        let times = match (motion, fold) {
-            (Motion::Left, Some((label, _))) => label.graphemes(true).count(),
-            _ => 1,
-        };
-        for _ in 0..times {
-            self.change().delete(motion);
-        }
+    /// Replaces the text: as it was typed where that is known, else with what is long folded.
+    pub fn set(&mut self, text: &str) {
+        let typed = self.as_typed(text).map(str::to_owned);
+        let typed = typed.unwrap_or_else(|| self.folded(text));
+        self.put_back(&typed);
+    }
+
+    /// What was typed to say `text`: what stands here, or what was sent.
+    fn as_typed(&self, text: &str) -> Option<&str> {
+        let known =
+            std::iter::once(self.text()).chain(self.history.iter().rev().map(String::as_str));
+        let said = message(text);
+        known
+            .filter(|typed| !typed.is_empty())
+            .find(|typed| message(&self.opened(typed)) == said)
     }
 
     /// Inserts what was pasted, folded where it is long.
@@ -106,63 +118,90 @@ impl Draft {
     /// Inserts a file's text, always folded.
     pub fn attach(&mut self, name: &str, text: &str) {
         let text = sanitize(text);
-        let name = sanitize(name).replace(['\n', '[', ']'], " ");
-        let label = format!("[file {name}, {} characters]", count(text.chars().count()));
+        let name = sanitize(name).replace(['\n', '[', ']', '`'], " ");
+        let label = label(&name, text.chars().count());
         let fence = longest_fence(&text);
         let end = if text.ends_with('\n') { "" } else { "\n" };
         let text = format!("`{name}`:\n{fence}\n{text}{end}{fence}\n");
-        let label = self.keep(label, text);
+        let unit = self.keep(&label, text);
         let before = if self.is_empty() || self.text().ends_with('\n') {
             ""
         } else {
             "\n"
         };
         self.change().go(Motion::Last);
-        self.change().insert(&format!("{before}{label}\n"));
+        self.change().insert(&format!("{before}{unit}\n"));
+    }
+
+    /// A message with its files, and what is long between them, folded.
+    fn folded(&mut self, text: &str) -> String {
+        let text = sanitize(text);
+        let mut out = String::new();
+        for piece in pieces(&text) {
+            out += &match piece {
+                Piece::Text(text) => self.fold(text),
+                Piece::File { label, whole } => self.keep(&label, whole.to_owned()),
+            };
+        }
+        out
     }
 
     fn fold(&mut self, text: &str) -> String {
         let characters = text.chars().count();
         if characters <= LONGEST_SHOWN && text.lines().count() <= MOST_LINES_SHOWN {
-            return text.to_owned();
+            return self.literal(text);
         }
         let label = format!("[pasted {} characters]", count(characters));
-        self.keep(label, text.to_owned())
+        self.keep(&label, text.to_owned())
     }
 
-    /// A label that stands for `text` alone.
-    fn keep(&mut self, label: String, text: String) -> String {
-        let body = label.trim_end_matches(']').to_owned();
-        let labels = std::iter::once(label).chain((2..).map(|number| format!("{body}, {number}]")));
-        for label in labels {
-            match self.pastes.iter().find(|(known, _)| *known == label) {
-                Some((_, known)) if *known != text => {}
-                Some(_) => return label,
-                None => {
-                    self.pastes.push((label.clone(), text));
-                    return label;
-                }
+    /// Text in which a character that could be taken for a unit is one, which stands for itself.
+    fn literal(&mut self, text: &str) -> String {
+        if !text.contains(|character| number(character).is_some()) {
+            return text.to_owned();
+        }
+        let mut out = String::new();
+        for character in text.chars() {
+            match number(character) {
+                Some(_) => out += &self.keep("\u{fffd}", character.to_string()),
+                None => out.push(character),
             }
         }
-        body
+        out
+    }
+
+    /// A unit that stands for `text`, with a label that no other text has.
+    fn keep(&mut self, label: &str, text: String) -> String {
+        if let Some(known) = self.folds.iter().position(|known| *known == text) {
+            return Units::unit(known).to_string();
+        }
+        let body = label.trim_end_matches(']');
+        let labels = (2..).map(|number| format!("{body}, {number}]"));
+        let mut labels = std::iter::once(label.to_owned()).chain(labels);
+        let is_free = |label: &String| !label.starts_with('[') || !self.editor.units().has(label);
+        let label = labels.find(is_free).unwrap_or_default();
+        match self.editor.add_unit(label) {
+            Some(unit) => {
+                self.folds.push(text);
+                unit.to_string()
+            }
+            None => text,
+        }
     }
 
     /// The text with its folds opened.
     pub fn expanded(&self) -> String {
-        let mut out = String::new();
-        let mut rest = self.text();
-        while let Some(at) = rest.find('[') {
-            let (before, from) = rest.split_at(at);
-            out.push_str(before);
-            let fold = self
-                .pastes
-                .iter()
-                .find(|(label, _)| from.starts_with(label.as_str()));
-            let length = fold.map_or(1, |(label, _)| label.len());
-            out.push_str(fold.map_or("[", |(_, text)| text.as_str()));
-            rest = &from[length..];
+        self.opened(self.text())
+    }
+
+    fn opened(&self, typed: &str) -> String {
+        let mut out = String::with_capacity(typed.len());
+        for character in typed.chars() {
+            match number(character).and_then(|number| self.folds.get(number)) {
+                Some(fold) => out.push_str(fold),
+                None => out.push(character),
+            }
         }
-        out.push_str(rest);
         out
     }
 
@@ -179,6 +218,20 @@ impl Draft {
         }
     }
 
+    /// Makes what was said the message that Up recalls first.
+    pub fn bring_to_mind(&mut self, said: &str) {
+        let known = self.history.iter();
+        let at = known
+            .rev()
+            .position(|typed| message(&self.opened(typed)) == message(said));
+        let typed = match at {
+            Some(back) => self.history.remove(self.history.len() - 1 - back),
+            None => self.folded(said),
+        };
+        self.remember(typed);
+        self.recalled = None;
+    }
+
     pub fn forget_history(&mut self) {
         self.history.clear();
         self.recalled = None;
@@ -186,7 +239,7 @@ impl Draft {
 
     /// Folds a message of an opened session into the history.
     pub fn remember_message(&mut self, text: &str) {
-        let folded = self.fold(text);
+        let folded = self.folded(text);
         self.remember(folded);
     }
 
@@ -216,6 +269,14 @@ impl Draft {
         }
         true
     }
+}
+
+/// What is said by a draft: no blank end, and a space that hides the slash of a message that is no command left out.
+pub(super) fn message(draft: &str) -> &str {
+    let text = draft.trim_end();
+    text.strip_prefix(' ')
+        .filter(|rest| rest.starts_with('/'))
+        .unwrap_or(text)
 }
 
 /// Backquotes enough to fence the text.

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use super::note::About;
 use super::{App, Left, Mode, Phase};
 use crate::session::{Kind, Reasoning, Sampling};
 use crate::settings::ThemeName;
 use crate::store::{Entry, Tree, TurnRecord, export};
 use crate::tui::commands::{self, Verb};
-use crate::tui::event::Effect;
+use crate::tui::event::{Command, Effect};
 use crate::tui::markdown::Markdown;
 use crate::tui::text::sanitize;
 use crate::tui::view;
@@ -44,8 +45,15 @@ impl App {
         }
         let kept = self.draft.text().to_owned();
         self.draft.sent();
+        let is_answered = matches!(
+            command.verb,
+            Verb::Read | Verb::Save | Verb::Rename | Verb::Export | Verb::Copy
+        );
+        self.under_way = is_answered.then(|| kept.clone());
         if self.perform(command.verb, arguments).is_err() {
-            self.draft.set(&kept);
+            self.draft.put_back(&kept);
+        } else if !command.while_busy {
+            self.transcript.drop_errors(false);
         }
     }
 
@@ -98,7 +106,7 @@ impl App {
             Verb::Export => return self.export(&file_name(arguments)),
             Verb::Copy => self.copy(arguments),
             Verb::Thinking => match arguments {
-                "" => self.fold_thinking(!self.transcript.look().unfolded),
+                "" => self.toggle_thinking(),
                 "show" => self.fold_thinking(true),
                 "hide" => self.fold_thinking(false),
                 other => return self.refuse(other, "show or hide"),
@@ -148,6 +156,7 @@ impl App {
     fn new_conversation(&mut self) {
         self.tree = Tree::default();
         self.title = None;
+        self.title_saved = true;
         self.begun = None;
         self.left = None;
         self.editing = None;
@@ -214,11 +223,15 @@ impl App {
     fn change_model(&mut self, name: &str) {
         match (&self.phase, name) {
             (Phase::Loading { .. } | Phase::Stopping, _) => {
-                self.warn("a model is being loaded already");
+                self.warn_of_the_load("a model is being loaded already: Esc stops it");
             }
-            (Phase::Failed { .. }, "") => self.load(self.wanted.clone()),
+            (Phase::Failed { .. }, "") => {
+                self.chosen = true;
+                self.load(self.wanted.clone());
+            }
             (_, "") => self.tell(&view::stats::model(self)),
             (_, name) => {
+                self.chosen = true;
                 self.load(name.to_owned());
                 self.setup_changed();
             }
@@ -246,19 +259,38 @@ impl App {
     /// Attaches a file's text to the draft and says what there is room for.
     pub(super) fn attach(&mut self, path: &Path, text: &str) {
         self.draft.attach(&path.display().to_string(), text);
-        match self.too_long() {
+        let texts = vec![text.to_owned(), self.draft.expanded()];
+        self.say_attached("about ", tokens(text), tokens(&texts[1]));
+        self.counts += 1;
+        let id = self.counts;
+        self.note_is_about(About::Count(id));
+        self.effect(Effect::Send(Command::Count { id, texts }));
+    }
+
+    /// The model has counted what was attached.
+    pub(super) fn counted(&mut self, id: u64, tokens: &[usize]) {
+        let is_said = self
+            .note
+            .as_ref()
+            .is_some_and(|note| note.about == Some(About::Count(id)));
+        if let (true, [file, draft]) = (is_said, tokens) {
+            self.say_attached("", *file, *draft);
+        }
+    }
+
+    fn say_attached(&mut self, about: &str, file: usize, draft: usize) {
+        match self.too_long(about, draft) {
             Some(warning) => self.warn(&warning),
             None => self.say(&format!(
-                "attached, about {} tokens; write what you want to know of it",
-                count(tokens(text))
+                "attached, {about}{} tokens; write what you want to know of it",
+                count(file)
             )),
         }
     }
 
-    /// Why the draft cannot be sent, as far as its length tells.
-    fn too_long(&self) -> Option<String> {
+    /// Why the draft, of so many tokens, cannot be sent.
+    fn too_long(&self, about: &str, needed: usize) -> Option<String> {
         let model = self.model.as_ref()?;
-        let needed = tokens(&self.draft.expanded());
         // What follows an edited message is not read again.
         let used = match self.editing {
             Some(_) => 0,
@@ -268,7 +300,7 @@ impl App {
         if needed <= left {
             return None;
         }
-        let way_out = if needed <= model.context {
+        let way_out = if needed <= model.context && used > 0 {
             "`/new` starts afresh"
         } else {
             "attach less of it"
@@ -276,10 +308,10 @@ impl App {
         let larger = if needed <= model.most {
             self.larger_context()
         } else {
-            String::new()
+            format!("; this model allows at most {} tokens", count(model.most))
         };
         Some(format!(
-            "attached, but the message is too long: about {} tokens, and {} of the context's {} are left: {way_out}{larger}",
+            "attached, but the message is too long: {about}{} tokens, and {} of the context's {} are left: {way_out}{larger}",
             count(needed),
             count(left),
             count(model.context),
@@ -292,6 +324,10 @@ impl App {
         let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
         if title.is_empty() {
             self.warn("a title needs a letter that can be shown");
+        } else if self.saving && self.tree.is_empty() {
+            self.say(&format!("the conversation will be called `{title}`"));
+            self.title = Some(title);
+            self.title_saved = false;
         } else if self.saving {
             self.title = Some(title.clone());
             self.effect(Effect::RenameSession { id: None, title });
@@ -303,7 +339,8 @@ impl App {
     fn export(&mut self, path: &Path) -> Result<(), ()> {
         let title = self.title.clone().or_else(|| self.tree.beginning());
         let title = title.as_deref().unwrap_or("Conversation");
-        let content = match path.extension().and_then(|end| end.to_str()) {
+        let ending = path.extension().and_then(|end| end.to_str());
+        let content = match ending.map(str::to_ascii_lowercase).as_deref() {
             Some("md") => {
                 let about = [
                     ("Date", self.begun.clone().or_else(|| self.today.clone())),

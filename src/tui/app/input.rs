@@ -2,6 +2,7 @@
 
 use crossterm::event::KeyEvent;
 
+use super::cell::Cell;
 use super::note::Level;
 use super::{App, Completion, Mode, Phase};
 use crate::tui::commands;
@@ -19,6 +20,7 @@ impl App {
         }
         match (action, keys::typed(&key)) {
             (Some(action), _) => {
+                self.under_way = None;
                 self.dismiss_note();
                 self.act(action);
             }
@@ -59,6 +61,7 @@ impl App {
             Mode::Draft if self.completion.is_some() => Footer::Completion,
             Mode::Draft if self.is_busy() => Footer::Busy,
             Mode::Draft if self.is_at(Place::Failed) => Footer::Failed,
+            Mode::Draft if self.download.is_some() && self.loading.is_some() => Footer::Loading,
             Mode::Draft => Footer::Idle,
         }
     }
@@ -70,7 +73,7 @@ impl App {
         match &mut self.mode {
             Mode::Sessions(picker) => picker.typed(letter),
             Mode::Draft => {
-                self.draft.change().insert(letter.encode_utf8(&mut [0; 4]));
+                self.draft.insert(letter.encode_utf8(&mut [0; 4]));
                 self.offer_completion();
             }
             Mode::Help { .. } => self.mode = Mode::Draft,
@@ -121,7 +124,7 @@ impl App {
                 let text = self.draft.expanded();
                 self.effect(Effect::Edit(text));
             }
-            Action::Thinking => self.fold_thinking(!self.transcript.look().unfolded),
+            Action::Thinking => self.toggle_thinking(),
             Action::Regenerate => self.regenerate(),
             Action::Edit => self.edit(None),
             Action::NextBranch => self.go_to_branch("next"),
@@ -134,7 +137,10 @@ impl App {
                     _ => Mode::Help { scroll: 0 },
                 };
             }
-            Action::Retry => self.load(self.wanted.clone()),
+            Action::Retry => {
+                self.chosen = true;
+                self.load(self.wanted.clone());
+            }
             Action::PageUp => self.scroll(-self.page()),
             Action::PageDown => self.scroll(self.page()),
             Action::LineUp => self.scroll(-1),
@@ -192,7 +198,7 @@ impl App {
         match &mut self.mode {
             Mode::Sessions(picker) => picker.delete(motion),
             Mode::Draft => {
-                self.draft.delete(motion);
+                self.draft.change().delete(motion);
                 self.offer_completion();
             }
             Mode::Help { .. } | Mode::Select { .. } => {}
@@ -214,7 +220,7 @@ impl App {
                     return;
                 }
                 self.completion = None;
-                match commands::parse(self.draft.text()) {
+                match commands::parse(&self.draft.expanded()) {
                     Some((name, arguments)) => {
                         let (name, arguments) = (name.to_owned(), arguments.to_owned());
                         self.execute(&name, &arguments);
@@ -297,9 +303,25 @@ impl App {
         self.effect(Effect::Quit(code));
     }
 
+    /// Of thinking that is being made, what is shown of it changes; else what is shown of all thinking.
+    pub(super) fn toggle_thinking(&mut self) {
+        let look = self.transcript.look();
+        let is_thinking = self
+            .transcript
+            .cells()
+            .last()
+            .is_some_and(Cell::is_thinking);
+        self.fold_thinking(!if is_thinking {
+            look.live
+        } else {
+            look.unfolded
+        });
+    }
+
     pub(super) fn fold_thinking(&mut self, unfolded: bool) {
         let look = super::Look {
             unfolded,
+            live: unfolded,
             ..self.transcript.look().clone()
         };
         self.transcript.set_look(look);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::App;
 use super::cell::{Cell, CellKind};
-use crate::tui::text::sanitize;
+use crate::text::{sanitize, without_code};
 
 /// How long something that went well is said.
 const SHORT: Duration = Duration::from_secs(4);
@@ -19,14 +19,25 @@ pub(crate) enum Level {
     Error,
 }
 
+/// What a note may be about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    /// The turn under way.
+    Turn,
+    /// The load under way, or that there is no model.
+    Load,
+    /// What is being counted.
+    Count(u64),
+}
+
 /// A notice. The next key that does something takes it away.
 #[derive(Debug)]
 pub(crate) struct Note {
     /// May have several lines.
     pub text: String,
     pub level: Level,
-    /// It has no point once the turn is over.
-    pub is_about_the_turn: bool,
+    /// With this it has its point, and loses it.
+    pub about: Option<About>,
     /// When it came: set by the first tick, since no other message knows the time.
     since: Option<Instant>,
     /// How long it stays at most; what went wrong stays until a key.
@@ -73,17 +84,27 @@ impl App {
     /// Says that something is not possible until the turn is over.
     pub(super) fn warn_of_the_turn(&mut self) {
         self.warn("the answer is still coming: Esc stops it");
+        self.note_is_about(About::Turn);
+    }
+
+    /// Says that something is not possible until a model is loaded.
+    pub(super) fn warn_of_the_load(&mut self, text: &str) {
+        self.warn(text);
+        self.note_is_about(About::Load);
+    }
+
+    pub(super) fn note_is_about(&mut self, about: About) {
         if let Some(note) = &mut self.note {
-            note.is_about_the_turn = true;
+            note.about = Some(about);
         }
     }
 
     pub(super) fn note(&mut self, text: &str, level: Level, lasts: Option<Duration>) {
         self.armed = false;
         self.note = Some(Note {
-            text: sanitize(text).trim_end().to_owned(),
+            text: without_code(&sanitize(text)).trim_end().to_owned(),
             level,
-            is_about_the_turn: false,
+            about: None,
             since: None,
             lasts,
             asked: self.asked,
@@ -92,13 +113,19 @@ impl App {
 
     /// Puts an error where the answer would be. It goes when something is tried again.
     pub(super) fn report(&mut self, text: &str) {
-        self.transcript.push(Cell::new(CellKind::Error, text));
+        let text = without_code(text);
+        self.transcript.push(Cell::new(CellKind::Error, &text));
     }
 
     /// The note has been there while a key was pressed.
     pub(super) fn dismiss_note(&mut self) {
         let now = self.now;
-        self.note.take_if(|note| note.may_go(now));
+        if self.note.take_if(|note| note.may_go(now)).is_none()
+            && let Some(note) = &mut self.note
+        {
+            // It was there too short a time; it need not wait for another key.
+            note.lasts = Some(note.lasts.map_or(HELD, |lasts| lasts.min(HELD)));
+        }
     }
 
     /// Who presses a button wants to select something, and the terminal does not do it now.

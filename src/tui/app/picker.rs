@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{App, Mode};
 use crate::store::{Hit, Summary};
-use crate::text::one_line;
+use crate::text::{one_line, without_code};
 use crate::tui::editor::{Editor, Motion};
 use crate::tui::event::Effect;
 
@@ -29,7 +29,7 @@ pub(crate) struct Picker {
     /// What was last searched for in the messages, and where it is: what is said there, by the session's id. `None`
     /// while it is being looked for.
     asked: String,
-    hits: Option<HashMap<String, Option<String>>>,
+    hits: Option<HashMap<String, Hit>>,
     pub index: usize,
     pub question: Option<Question>,
     /// Why what was asked for last was not done.
@@ -72,21 +72,31 @@ impl Picker {
 
     /// Those that have every word of the search in their title or id, and those that have them in their messages.
     pub fn found(&self) -> Vec<Found<'_>> {
-        let search = self.search.text().to_lowercase();
+        let search = one_line(self.search.text()).to_lowercase();
         let words: Vec<_> = search.split_whitespace().collect();
         let listed = self.all.iter().flatten();
-        let found = listed.filter_map(|summary| {
-            let title = summary.title.to_lowercase();
-            let hit = self.hits.as_ref().and_then(|hits| hits.get(&summary.id));
-            let is_named = words
-                .iter()
-                .all(|word| title.contains(word) || summary.id.contains(word));
-            (is_named || hit.is_some()).then_some(Found {
-                summary,
-                excerpt: hit.and_then(Option::as_deref).filter(|_| !is_named),
+        let mut found: Vec<_> = listed
+            .filter_map(|summary| {
+                let title = summary.title.to_lowercase();
+                let hit = self.hits.as_ref().and_then(|hits| hits.get(&summary.id));
+                let is_named = words
+                    .iter()
+                    .all(|word| title.contains(word) || summary.id.starts_with(word));
+                let has_phrase = title.contains(&search) || hit.is_some_and(|hit| hit.has_phrase);
+                (is_named || hit.is_some()).then_some((
+                    has_phrase,
+                    Found {
+                        summary,
+                        excerpt: hit
+                            .and_then(|hit| hit.excerpt.as_deref())
+                            .filter(|_| !is_named),
+                    },
+                ))
             })
-        });
-        found.collect()
+            .collect();
+        // What was searched for as it stands comes first.
+        found.sort_by_key(|(has_phrase, _)| !has_phrase);
+        found.into_iter().map(|(_, found)| found).collect()
     }
 
     pub fn chosen(&self) -> Option<&Summary> {
@@ -237,7 +247,7 @@ impl App {
             }
             Err(reason) => {
                 picker.all.get_or_insert_default();
-                picker.problem = Some(one_line(&reason));
+                picker.problem = Some(problem_line(&reason));
             }
         }
     }
@@ -260,17 +270,17 @@ impl App {
             return;
         }
         let hits = result.unwrap_or_else(|problem| {
-            picker.problem = Some(one_line(&problem));
+            picker.problem = Some(problem_line(&problem));
             Vec::new()
         });
-        let hits = hits.into_iter().map(|hit| (hit.id, hit.excerpt));
+        let hits = hits.into_iter().map(|hit| (hit.id.clone(), hit));
         picker.change(|picker| picker.hits = Some(hits.collect()));
     }
 
     /// What was asked for in the list was not done, and that is told there.
     pub(super) fn refused(&mut self, reason: &str) {
         match &mut self.mode {
-            Mode::Sessions(picker) => picker.problem = Some(one_line(reason)),
+            Mode::Sessions(picker) => picker.problem = Some(problem_line(reason)),
             _ => self.fail(reason),
         }
     }
@@ -303,7 +313,7 @@ impl App {
                 }
             }
             None => match chosen.problem {
-                Some(problem) => picker.problem = Some(one_line(&problem)),
+                Some(problem) => picker.problem = Some(problem_line(&problem)),
                 None => self.effect(Effect::OpenSession(chosen.id)),
             },
         }
@@ -318,4 +328,9 @@ impl App {
             self.effect(Effect::DeleteSession(id));
         }
     }
+}
+
+/// A reason on one line.
+fn problem_line(reason: &str) -> String {
+    without_code(&one_line(reason))
 }

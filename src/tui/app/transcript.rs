@@ -15,8 +15,10 @@ use crate::tui::theme::Theme;
 pub(crate) struct Look {
     pub width: usize,
     pub theme: Theme,
-    /// Thinking is unfolded.
+    /// Thinking is unfolded, and so are files.
     pub unfolded: bool,
+    /// Thinking is shown while it is made.
+    pub live: bool,
 }
 
 /// A row of the transcript: the cell and the row in it, the blank one before it counted.
@@ -117,14 +119,20 @@ impl Transcript {
         }
     }
 
-    /// Takes away what went wrong before: it is being tried again.
-    pub fn drop_errors(&mut self) {
+    /// Takes away what went wrong before and is overtaken; also what stays, where `all` of it is.
+    pub fn drop_errors(&mut self, all: bool) {
         let before = self.cells.len();
         self.cells
-            .retain(|cell| cell.kind != CellKind::Error || cell.node.is_some());
+            .retain(|cell| cell.kind != CellKind::Error || (cell.stays && !all));
         if self.cells.len() < before {
             self.grows();
         }
+    }
+
+    /// Takes away the notice at the end.
+    pub fn drop_last_notice(&mut self) {
+        self.cells
+            .pop_if(|cell| cell.kind == CellKind::Notice && !cell.live);
     }
 
     pub fn truncate(&mut self, cells: usize) {

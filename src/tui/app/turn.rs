@@ -1,14 +1,20 @@
 //! One turn: from the message sent to the answer kept.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::cell::{Cell, CellKind};
+use super::draft::message;
+use super::note::About;
 use super::saving::Made;
+use super::transcript::Look;
 use super::{App, Left, Phase};
 use crate::session::{Cancel, Event, Finish, Kind, Message, Repetition, Stats, TurnOptions};
 use crate::store::{Entry, NodeId, TurnRecord};
-use crate::tui::event::{Command, Effect, Outcome, TurnId};
+use crate::tui::event::{Command, Effect, Outcome, TooLong, TurnError, TurnId};
 use crate::tui::view::figures::count;
+
+/// What is said where there is nothing else.
+const NO_ANSWER: &str = "the model ended without an answer; Ctrl-R tries again";
 
 /// What is known of the turn under way.
 #[derive(Debug)]
@@ -55,6 +61,12 @@ impl Turn {
         };
     }
 
+    /// Nothing went on for so long.
+    pub fn was_stopped(&mut self, time: Duration) {
+        self.started = self.started.map(|started| started + time);
+        self.decoding = self.decoding.map(|(since, tokens)| (since + time, tokens));
+    }
+
     pub fn repeating(&self) -> Option<Repetition> {
         self.repeating
     }
@@ -71,17 +83,10 @@ impl App {
             return;
         }
         if self.waiting {
-            self.warn("a message waits for the model already: Esc takes it back");
+            self.warn_of_the_load("a message waits for the model already: Esc takes it back");
             return;
         }
-        let text = self.draft.expanded();
-        let text = text.trim_end();
-        // A space hides the slash of a message that is no command.
-        let text = text
-            .strip_prefix(' ')
-            .filter(|rest| rest.starts_with('/'))
-            .unwrap_or(text)
-            .to_owned();
+        let text = message(&self.draft.expanded()).to_owned();
         let before = self.tree.head();
         if let Some(node) = self.editing.take() {
             self.left = Some(Left(before));
@@ -89,17 +94,21 @@ impl App {
             self.stash.clear();
         }
         self.draft.sent();
+        self.transcript.drop_errors(false);
         self.push_entry(Entry::User(text.clone()));
         self.moved();
         match &self.phase {
             Phase::Idle => self.start_turn(Some((before, text))),
             Phase::Failed { .. } => {
                 self.waiting = true;
-                self.warn("there is no model: the message goes out when one is loaded (/model)");
+                self.warn_of_the_load(
+                    "there is no model: the message goes out when one is loaded (/model)",
+                );
             }
             _ => {
                 self.waiting = true;
                 self.say("the message goes out when the model is loaded");
+                self.note_is_about(About::Load);
             }
         }
     }
@@ -118,7 +127,7 @@ impl App {
 
     /// Lets the model answer. `from`: where to return if nothing comes of it, and what was said.
     pub(super) fn start_turn(&mut self, from: Option<(Option<NodeId>, String)>) {
-        self.transcript.drop_errors();
+        self.transcript.drop_errors(false);
         self.turns += 1;
         let cancel = Cancel::new();
         let (before, said) = match from {
@@ -149,6 +158,11 @@ impl App {
             reused: 0,
         };
         self.transcript.follow();
+        let look = Look {
+            live: true,
+            ..self.transcript.look().clone()
+        };
+        self.transcript.set_look(look);
         self.effect(Effect::Send(Command::Turn {
             turn: self.turns,
             setup: self.setup.clone(),
@@ -312,7 +326,10 @@ impl App {
             Finish::Context => {
                 "the context is full: `/new` starts afresh, `/undo` takes the last exchange back"
             }
-            _ => "the model said nothing",
+            _ => {
+                self.transcript.push(Cell::new(CellKind::Notice, NO_ANSWER));
+                return;
+            }
         };
         let grow = match finish {
             Finish::Context => self.larger_context(),
@@ -358,14 +375,18 @@ impl App {
 
     /// Tokens in use, with what is being made.
     pub(crate) fn context_used(&self) -> usize {
-        match &self.turn {
+        let used = match &self.turn {
             Some(turn) if turn.prompt > 0 => turn.prompt + turn.tokens,
             _ => self.used,
-        }
+        };
+        // The last token that is made takes no place any more.
+        self.model
+            .as_ref()
+            .map_or(used, |model| used.min(model.context))
     }
 
     /// A turn failed: what was made is kept, and where there is nothing the message returns to the draft.
-    pub(super) fn fail_turn(&mut self, mut turn: Turn, reason: &str) {
+    pub(super) fn fail_turn(&mut self, mut turn: Turn, error: &TurnError) {
         let open = turn.open.take().filter(|_| turn.shown);
         if let Some(open) = open {
             let text = self
@@ -401,12 +422,40 @@ impl App {
             self.transcript.assign(turn.first_cell, node);
             self.moved();
         }
-        let mut text = format!("the turn failed: {reason}");
-        if reason.contains("the context holds") {
-            text += "\n`/new` starts afresh, `/undo` takes the last exchange back";
-            text += &self.larger_context();
-        }
+        let text = match error.too_long {
+            Some(too_long) => self.no_room(too_long),
+            None => format!("the turn failed: {}", error.reason),
+        };
         self.report(&text);
+    }
+
+    /// What does not fit, and only what helps.
+    fn no_room(&self, it: TooLong) -> String {
+        let most = self.model.as_ref().map_or(it.context, |model| model.most);
+        let context = count(it.context);
+        let larger = |needed: usize| {
+            if needed <= most {
+                self.larger_context()
+            } else {
+                format!("; this model allows at most {} tokens", count(most))
+            }
+        };
+        if it.afresh > it.context {
+            format!(
+                "the message is too long: it has {} tokens, {} with what stands before it, and the context holds {context}: \
+                 shorten it{}",
+                count(it.message),
+                count(it.afresh),
+                larger(it.afresh)
+            )
+        } else {
+            format!(
+                "the conversation is too long: it has {} tokens with this message and the context holds {context}: `/new` starts \
+                 afresh, `/undo` takes the last exchange back{}",
+                count(it.prompt),
+                larger(it.prompt)
+            )
+        }
     }
 }
 
@@ -432,10 +481,11 @@ fn record(messages: Vec<Message>, finish: Finish, stats: &Stats) -> TurnRecord {
 
 /// What is to be said after a turn that did not end by itself.
 pub(super) fn ending(record: &TurnRecord) -> Option<String> {
-    let answered = record
-        .messages
-        .iter()
-        .any(|message| message.kind() != Kind::Thinking);
+    let answered = record.messages.iter().any(|message| match message.kind() {
+        Kind::Thinking => false,
+        Kind::ToolCall => true,
+        Kind::Preamble | Kind::Final => !message.text().trim().is_empty(),
+    });
     let thinking = if answered {
         ""
     } else {
@@ -443,7 +493,7 @@ pub(super) fn ending(record: &TurnRecord) -> Option<String> {
     };
     match record.finish {
         Finish::Stop if answered => None,
-        Finish::Stop => Some("the model ended without an answer; Ctrl-R tries again".to_owned()),
+        Finish::Stop => Some(NO_ANSWER.to_owned()),
         Finish::Cancelled => Some(format!("stopped{thinking}")),
         Finish::ToolCall => Some(
             "the model called a tool, and there are none in the chat: answer it yourself, or Ctrl-R tries again"

@@ -218,6 +218,46 @@ fn replacing_everything_can_be_undone() {
     assert_eq!((editor.text(), editor.caret()), ("draft", 4));
 }
 
+#[test]
+fn a_unit_is_passed_and_deleted_whole_and_comes_back_whole() {
+    let mut editor = Editor::default();
+    let unit = editor.add_unit("[pasted]".to_owned()).unwrap().to_string();
+    editor.insert("a");
+    editor.insert(&unit);
+    editor.insert("b");
+    assert_eq!(editor.layout(20).lines, ["a[pasted]b"]);
+    assert_eq!(caret(&mut editor, 20), (10, 0));
+    assert!(editor.go(Motion::Left) && editor.go(Motion::Left));
+    assert_eq!(caret(&mut editor, 20), (1, 0));
+    assert!(editor.delete(Motion::Right));
+    assert_eq!(editor.text(), "ab");
+    assert!(editor.undo());
+    assert!(editor.go(Motion::WordLeft));
+    assert!(editor.delete(Motion::WordRight));
+    assert_eq!(editor.text(), format!("{unit}b"));
+    // A step of its own, whatever was typed before.
+    let mut editor = typed("x");
+    let unit = editor.add_unit("[pasted]".to_owned()).unwrap().to_string();
+    editor.insert(&unit);
+    assert!(editor.delete(Motion::WordLeft));
+    assert_eq!(editor.text(), "x");
+    assert!(editor.undo() && editor.undo());
+    assert_eq!(editor.text(), "x");
+}
+
+#[test]
+fn a_unit_is_a_word_to_the_lines_and_cut_where_it_is_too_long() {
+    let mut editor = Editor::default();
+    let unit = editor.add_unit("[pasted 1,200]".to_owned()).unwrap();
+    editor.insert(&format!("ab{unit}cd"));
+    assert_eq!(editor.layout(14).lines, ["ab", "[pasted 1,200]", "cd"]);
+    assert_eq!(editor.layout(8).lines, ["ab", "[pasted…", "cd"]);
+    assert!(editor.go(Motion::Up));
+    assert_eq!(caret(&mut editor, 8), (0, 1));
+    assert!(editor.go(Motion::Up));
+    assert_eq!(caret(&mut editor, 8), (1, 0));
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Insert(String),
@@ -309,7 +349,7 @@ proptest! {
     #[test]
     fn rows_joined_are_the_text(text in "[a-c \n\t日é]{0,80}", columns in 1_usize..20) {
         let mut joined = String::new();
-        for row in rows::rows(&text, columns) {
+        for row in rows::rows(&text, columns, &Units::default()) {
             joined.push_str(&text[row.range.clone()]);
             if !row.is_wrapped {
                 joined.push('\n');

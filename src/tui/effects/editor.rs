@@ -3,11 +3,25 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
+use std::process::Child;
 use std::process::{Command, ExitStatus};
 use std::time::SystemTime;
+#[cfg(unix)]
+use std::time::{Duration, Instant};
+
+#[cfg(unix)]
+use crate::tui::signals;
 
 /// What is started where nothing is set.
 const DEFAULT: &str = if cfg!(windows) { "notepad" } else { "vi" };
+
+/// How often it is looked whether the editor, or the chat, has ended.
+#[cfg(unix)]
+const GLANCE: Duration = Duration::from_millis(20);
+/// How long an editor may take to end when it is told to.
+#[cfg(unix)]
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The text as the user leaves it, or why there is none. The terminal must be the editor's.
 pub fn edit(text: &str) -> Result<String, String> {
@@ -38,10 +52,39 @@ fn chosen(variable: impl Fn(&str) -> Option<String>) -> String {
 /// Through the shell, as the variable may hold arguments and quotes.
 #[cfg(unix)]
 fn run(name: &str, path: &Path) -> io::Result<ExitStatus> {
-    Command::new("/bin/sh")
+    let mut editor = Command::new("/bin/sh")
         .args(["-c", &format!("{name} \"$1\""), "sh"])
         .arg(path)
-        .status()
+        .spawn()?;
+    loop {
+        if let Some(status) = editor.try_wait()? {
+            return Ok(status);
+        }
+        if signals::is_ending() {
+            return end(&mut editor);
+        }
+        std::thread::sleep(GLANCE);
+    }
+}
+
+/// Ends an editor: the chat is to end, and its file goes away.
+#[cfg(unix)]
+fn end(editor: &mut Child) -> io::Result<ExitStatus> {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+    if let Ok(id) = i32::try_from(editor.id()) {
+        // One that has ended already is no failure.
+        let _ = kill(Pid::from_raw(id), Signal::SIGHUP);
+    }
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        if let Some(status) = editor.try_wait()? {
+            return Ok(status);
+        }
+        std::thread::sleep(GLANCE);
+    }
+    editor.kill()?;
+    editor.wait()
 }
 
 #[cfg(not(unix))]

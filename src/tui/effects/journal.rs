@@ -15,6 +15,10 @@ pub struct Journal {
     place: Place,
     /// What could not be written yet, in order.
     waiting: Vec<Record>,
+    /// Why the last write failed.
+    problem: Option<String>,
+    /// Why a conversation that was left was not saved to its end.
+    left: Option<String>,
 }
 
 /// Where the conversation is saved.
@@ -42,7 +46,7 @@ impl Journal {
 
     /// Goes on with a session that was loaded: what is said from here on is added to it.
     pub fn open(&mut self, session: Session) -> Opened {
-        self.waiting.clear();
+        self.leave();
         self.place = Place::Open(session.log);
         Opened {
             title: session.title.as_deref().map(one_line),
@@ -63,8 +67,8 @@ impl Journal {
         match effect {
             Effect::Save(record) => self.save(record),
             Effect::NewSession => {
+                self.leave();
                 self.place = Place::New;
-                self.waiting.clear();
                 Vec::new()
             }
             Effect::SaveAll(records) => vec![self.save_all(records)],
@@ -89,6 +93,26 @@ impl Journal {
             Effect::DeleteSession(id) => self.delete(&id),
             _ => Vec::new(),
         }
+    }
+
+    /// Why something that was said is not saved, if it is not.
+    pub fn unsaved(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    /// Tries for the last time, and gives what to say where that is no use either.
+    pub fn finish(&mut self) -> Option<String> {
+        if self.problem.is_some() && !self.waiting.is_empty() {
+            let _ = self.write();
+        }
+        let problem = self.problem.take().or(self.left.take())?;
+        Some(not_saved(&problem))
+    }
+
+    /// The conversation is another from here on.
+    fn leave(&mut self) {
+        self.left = self.problem.take().or(self.left.take());
+        self.waiting.clear();
     }
 
     pub(super) fn store(&self) -> Result<&Store, String> {
@@ -154,6 +178,12 @@ impl Journal {
     }
 
     fn write(&mut self) -> Result<(), String> {
+        let result = self.try_to_write();
+        self.problem = result.as_ref().err().cloned();
+        result
+    }
+
+    fn try_to_write(&mut self) -> Result<(), String> {
         if self.waiting.is_empty() {
             return Ok(());
         }
@@ -438,11 +468,19 @@ mod tests {
             [Msg::Problem(_)]
         ));
         assert!(journal.perform(message(1, "b")).is_empty());
+        assert!(journal.unsaved().is_some());
+        let said = journal.finish().unwrap();
+        assert!(
+            said.starts_with("the conversation is not saved: "),
+            "{said}"
+        );
         std::fs::remove_file(&place).unwrap();
         assert!(matches!(
             &journal.perform(message(2, "c"))[..],
             [Msg::Done(_)]
         ));
+        assert_eq!(journal.unsaved(), None);
+        assert_eq!(journal.finish(), None);
         let id = listed(&mut journal)[0].0.clone();
         drop(journal);
         assert_eq!(Store::open(place).load(&id).unwrap().tree.len(), 3);

@@ -142,7 +142,7 @@ pub(super) fn sessions(
 fn put_problem(app: &App, problem: &str, area: Rect, buffer: &mut Buffer) -> u16 {
     let text = Line::styled(format!("✗ {problem}"), app.theme.warning);
     let mut lines = wrap(&text, usize::from(area.width), &Line::raw("  "));
-    lines.truncate(usize::from(area.height / 2).max(1));
+    lines.truncate(usize::from(area.height.saturating_sub(1)).max(1));
     let rows = (lines.len() as u16).min(area.height);
     let top = area.height - rows;
     for (n, line) in lines.iter().take(usize::from(rows)).enumerate() {

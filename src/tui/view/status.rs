@@ -91,7 +91,8 @@ fn notice(text: &str, style: Style, room: usize, most: usize) -> Vec<Line<'stati
             .collect()
     };
     let mut lines = wrapped(text);
-    if lines.len() > most {
+    // Names may be shortened before the conversation is hidden.
+    if lines.len() > (most / 3).max(3).min(most) {
         lines = wrapped(&with_short_names(text, (room / 2).max(8)));
     }
     if lines.len() > most {
@@ -125,6 +126,17 @@ fn going_on(app: &App) -> Vec<(u8, Span<'static>)> {
     let mut details = Vec::new();
     let going = match &app.phase {
         Phase::Loading { what, done, total } => {
+            if let Some(download) = &app.download {
+                if download.is_waiting() {
+                    details.push((7, "waiting for the network".to_owned()));
+                }
+                if let Some(rate) = download.rate() {
+                    details.push((5, format!("{}/s", bytes(rate as u64))));
+                }
+                if let Some(left) = download.left(*total) {
+                    details.push((6, format!("{} left", seconds(left))));
+                }
+            }
             Some(format!("{spinner} {what}{}", progress(*done, *total)))
         }
         Phase::Prefill {
@@ -185,7 +197,11 @@ fn going_on(app: &App) -> Vec<(u8, Span<'static>)> {
         pieces.push((6, Span::styled(text, bold(theme.accent))));
     }
     if app.editing.is_some() {
-        let text = "editing an earlier message: Enter starts a new branch, Esc cancels";
+        // However narrow it is, there is room for the way out.
+        let text = match app.size.0 {
+            68.. => "editing an earlier message: Enter starts a new branch, Esc cancels",
+            _ => "editing: Esc cancels",
+        };
         pieces.push((4, Span::styled(text, theme.warning)));
     }
     if app.selected().is_some() {
@@ -220,16 +236,29 @@ pub(super) fn rule(app: &App, area: Rect, buffer: &mut Buffer) {
 }
 
 /// The keys that matter now.
-pub(super) fn footer(app: &App, columns: u16) -> Line<'static> {
+pub(crate) fn footer(app: &App, columns: u16) -> Line<'static> {
     let mut line = Line::default();
-    let mut left = usize::from(columns);
-    for (index, (key, what)) in keys::footer(app.footer()).enumerate() {
+    let mut keys: Vec<_> = keys::footer(app.footer()).collect();
+    let taken = |keys: &[(&str, &str)]| -> usize {
+        let each = keys.iter().map(|(key, what)| width(key) + 1 + width(what));
+        each.sum::<usize>() + 2 * keys.len().saturating_sub(1)
+    };
+    while keys.len() > 1 && taken(&keys) > usize::from(columns) {
+        // The way out and what the place is for stay to the last.
+        let matters = |key: &str| match key {
+            "Esc" | "Ctrl-C" | "n" => 2,
+            "Enter" | "r" | "y" => 1,
+            _ => 0,
+        };
+        let least = keys
+            .iter()
+            .enumerate()
+            .min_by_key(|(index, (key, _))| (matters(key), std::cmp::Reverse(*index)))
+            .map_or(0, |(index, _)| index);
+        keys.remove(least);
+    }
+    for (index, (key, what)) in keys.into_iter().enumerate() {
         let gap = if index > 0 { "  " } else { "" };
-        let needed = gap.len() + width(key) + 1 + width(what);
-        if needed > left {
-            break;
-        }
-        left -= needed;
         line.push_span(Span::raw(gap));
         line.push_span(Span::styled(key, bold(Style::new())));
         line.push_span(Span::styled(format!(" {what}"), app.theme.dim));
@@ -247,18 +276,26 @@ fn name(model: &str) -> String {
 }
 
 /// Model, context and the figures of the last turn.
-pub(super) fn line(app: &App, columns: u16) -> Line<'static> {
+pub(crate) fn line(app: &App, columns: u16) -> Line<'static> {
     let theme = &app.theme;
     let status = theme.status;
     let plain = |text: String| Span::styled(text, status);
     let mut pieces = Vec::new();
-    pieces.push((8, plain(name(&app.wanted))));
+    pieces.push((11, plain(name(&app.wanted))));
     if let Some(model) = &app.model {
         pieces.push((2, plain(model.device.clone())));
     }
     pieces.push((7, plain(format!("reasoning {}", app.setup.reasoning))));
+    match app.not_saved() {
+        Some(true) => pieces.push((12, Span::styled("! not saved", theme.warning))),
+        Some(false) => pieces.push((9, plain("not saved".to_owned()))),
+        None => {}
+    }
     if let Some((branch, of)) = app.branch {
-        pieces.push((7, plain(format!("branch {branch}/{of}"))));
+        pieces.push((
+            if app.rewound { 10 } else { 7 },
+            plain(format!("branch {branch}/{of}")),
+        ));
     }
     if let Some(model) = &app.model {
         let used = app.context_used();
@@ -271,7 +308,7 @@ pub(super) fn line(app: &App, columns: u16) -> Line<'static> {
             text = format!("! context {text}");
             style = theme.warning;
         }
-        pieces.push((9, Span::styled(text, style)));
+        pieces.push((12, Span::styled(text, style)));
     }
     if let Some(figures) = &app.figures {
         if let Some(speed) = figures.prefill {
@@ -284,7 +321,9 @@ pub(super) fn line(app: &App, columns: u16) -> Line<'static> {
             pieces.push((3, plain(format!("first {}", seconds(first)))));
         }
         if figures.reused > 0 {
-            pieces.push((5, plain(format!("reused {}", count(figures.reused)))));
+            // After a rewind it is what the user waited for.
+            let weight = if app.rewound { 11 } else { 5 };
+            pieces.push((weight, plain(format!("reused {}", count(figures.reused)))));
         }
     }
     fit(pieces, " · ", usize::from(columns))

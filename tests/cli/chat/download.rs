@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 
 use super::{WELCOME, keys, ready, say};
+use crate::program::Program;
 use crate::pty::Terminal;
 use crate::pull::Fixture;
 
@@ -162,4 +163,38 @@ fn a_disk_that_takes_no_more_is_an_error_with_a_way_out() {
     // Blocks of 512 bytes.
     let line = "trap '' XFSZ; ulimit -f 2000; exec $GPTOSS chat -t 0 -r low";
     fails_and_goes_on(agree(&fixture, line), "File too large");
+}
+
+#[test]
+fn a_model_that_cannot_be_had_is_told_by_the_name_that_was_typed() {
+    let program = Program::new();
+    let home = program.home.path().to_str().unwrap();
+    let variables = [("HF_ENDPOINT", "http://127.0.0.1:9"), ("HF_HOME", home)];
+    let mut terminal = Terminal::start(program.home.path(), &super::TINY, &variables);
+    ready(&mut terminal);
+    let flat = |screen: &vt100::Screen| {
+        let contents = screen.contents();
+        contents.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    for (typed, told) in [
+        ("some/model", "no connection to http://127.0.0.1:9"),
+        (
+            "./nowhere",
+            "cannot load `./nowhere`: `./nowhere` does not exist",
+        ),
+        ("a b", "cannot load `a b`: `a b` names no model"),
+    ] {
+        say(&mut terminal, &format!("/model {typed}"));
+        terminal.wait_for(told, |screen| {
+            let contents = flat(screen);
+            contents.contains(told) && contents.contains("`tiny` goes on")
+        });
+        let contents = flat(terminal.screen());
+        assert!(
+            !contents.contains("--model") && !contents.contains("configured"),
+            "{contents}"
+        );
+    }
+    say(&mut terminal, "/model tiny");
+    terminal.wait_for_text("`tiny` is loaded");
 }

@@ -36,6 +36,32 @@ fn draft_is(terminal: &Terminal, lines: &[&str]) -> bool {
 }
 
 #[test]
+fn a_half_sequence_and_a_paste_without_end_keep_nobody_waiting() {
+    let program = Program::new();
+    let mut terminal = start(&program, &[]);
+    terminal.send("\x1b[200~half of it");
+    terminal.wait_for_text("half of it");
+    terminal.send("!");
+    terminal.wait_for_text("half of it!");
+    terminal.send(keys::CTRL_C);
+    terminal.wait_for_text("cleared");
+    // An answer to a question that somebody else asked.
+    terminal.send("\x1b]11;rgb:0000/0000/0000\x1b\\x");
+    terminal.wait_for("the letter alone", |screen| {
+        screen.rows(0, 80).any(|row| row.trim_end() == "› x")
+    });
+    terminal.send("\x1b[200~and more");
+    terminal.send(keys::CTRL_C);
+    terminal.wait_for_text("cleared");
+    terminal.send("\x1b[");
+    terminal.send(keys::CTRL_C);
+    terminal.wait_for_text("Ctrl-C again quits");
+    terminal.send("\x1b[1;");
+    terminal.send(keys::CTRL_C);
+    assert_eq!(terminal.wait(), 0);
+}
+
+#[test]
 fn a_megabyte_is_pasted_and_shown_folded() {
     let program = Program::new();
     let mut terminal = start(&program, &[]);

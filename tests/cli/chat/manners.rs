@@ -48,6 +48,31 @@ fn signals_end_the_chat_and_leave_the_terminal_as_it_was() {
 }
 
 #[test]
+fn a_signal_ends_the_editor_too_and_its_file_goes_away() {
+    for (signal, code) in [(Signal::SIGTERM, "143"), (Signal::SIGHUP, "129")] {
+        let program = Program::new();
+        program.file(
+            "editor.sh",
+            "echo $1 > edited; stty -echo raw; echo the editor; exec sleep 60",
+        );
+        let line = "export EDITOR='sh editor.sh'; stty -g > before; \
+                    sh -c 'echo $$ > id; exec $GPTOSS chat --model tiny'; \
+                    echo $? > code; stty -g > after; echo over";
+        let mut terminal = Terminal::shell(program.home.path(), line);
+        super::ready(&mut terminal);
+        terminal.send("a draft");
+        terminal.wait_for_text("› a draft");
+        terminal.send(keys::CTRL_G);
+        terminal.wait_for_text("the editor");
+        let draft = program.read("edited");
+        assert!(std::path::Path::new(draft.trim()).exists(), "{draft}");
+        kill(id(&program), signal).unwrap();
+        assert_restored(&program, &mut terminal, code);
+        assert!(!std::path::Path::new(draft.trim()).exists(), "{draft}");
+    }
+}
+
+#[test]
 fn a_signal_stops_an_answer_and_it_is_saved() {
     let program = Program::new();
     program.file("recording.jsonl", endless("Once upon a time"));

@@ -22,7 +22,31 @@ fn said(program: &Program, mut terminal: Terminal) -> String {
     assert!(!log.contains("\x1b[?1049h"), "the screen was taken: {log}");
     let home = program.home.path().display().to_string();
     let contents = terminal.contents().replace(&home, "[home]");
-    format!("{code}: {}", contents.trim_end())
+    format!("{code}: {}", unwrapped(contents.trim_end()))
+}
+
+/// Paragraphs as they were before they were broken between words, which depends on where the home is.
+fn unwrapped(text: &str) -> String {
+    let paragraphs = text.split("\n\n");
+    let lines: Vec<_> = paragraphs.map(|text| text.replace('\n', " ")).collect();
+    lines.join("\n\n")
+}
+
+#[test]
+fn what_is_said_is_broken_between_words() {
+    let program = Program::new();
+    let mut terminal = Terminal::start(
+        program.home.path(),
+        &["chat", "--model", "tiny", "--session", "x"],
+        &[("TERM", "dumb")],
+    );
+    assert_eq!(terminal.wait(), 2);
+    let contents = terminal.contents();
+    assert!(
+        contents
+            .contains("TERM=xterm-256color gptoss chat;\n`gptoss run` answers one prompt anywhere"),
+        "{contents}"
+    );
 }
 
 #[test]

@@ -236,3 +236,30 @@ fn two_programs_do_not_write_to_one_conversation() {
     let contents = second.contents();
     assert!(contents.contains("is open elsewhere"), "{contents}");
 }
+
+#[test]
+fn what_could_not_be_saved_is_marked_and_told_at_the_end() {
+    let program = Program::new();
+    program.file("state", "a file where a directory should be");
+    let state = program.home.path().join("state");
+    let state = [("GPTOSS_STATE_DIR", state.to_str().unwrap())];
+    let mut terminal = Terminal::start(program.home.path(), &TINY, &state);
+    super::ready(&mut terminal);
+    say(&mut terminal, "Hello!");
+    idle(&mut terminal);
+    terminal.wait_for_text("! not saved");
+    terminal.send(keys::CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    let contents = terminal.contents();
+    assert!(
+        contents.starts_with("warning: the conversation is not saved: cannot create"),
+        "{contents}"
+    );
+    // Who does not want it is reminded quietly, and not at the end.
+    let mut terminal = start(&program, &["--save", "--no-save"]);
+    super::widen(&mut terminal);
+    terminal.wait_for_text("· not saved");
+    terminal.send(keys::CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    assert_eq!(terminal.contents().trim(), "");
+}

@@ -176,7 +176,7 @@ fn events_of_an_older_turn_are_ignored() {
         turn: 1,
         event: Event::Text("late".to_owned()),
     });
-    let outcome = Err("late".to_owned());
+    let outcome = Err("late".to_owned().into());
     chat.worker(WorkerEvent::Finished { turn: 1, outcome });
     assert_eq!(chat.lines(), ["› one", "first", "› two"]);
     assert!(chat.app.is_busy());

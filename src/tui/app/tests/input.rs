@@ -50,6 +50,65 @@ fn backspace_after_a_fold_takes_it_whole() {
 }
 
 #[test]
+fn a_fold_is_one_unit_to_every_key_and_never_loses_its_text() {
+    let mut chat = Chat::ready();
+    let long = "x".repeat(1200);
+    chat.write("a ");
+    paste(&mut chat, &long);
+    chat.write(" b");
+    // Over it and into it: there is no place within.
+    for _ in 0..3 {
+        chat.press(KeyCode::Left);
+    }
+    chat.write("c");
+    assert_eq!(chat.draft(), "a c[pasted 1,200 characters] b");
+    chat.press(KeyCode::Delete);
+    assert_eq!(chat.draft(), "a c b");
+    chat.alt('u');
+    assert_eq!(chat.draft(), "a c[pasted 1,200 characters] b");
+    chat.press(KeyCode::End).ctrl('w').ctrl('w');
+    assert_eq!(chat.draft(), "a c");
+    chat.alt('u').alt('u');
+    chat.press(KeyCode::Enter);
+    assert_eq!(chat.sent(), [[format!("a c{long} b")]]);
+    chat.answer("ok").press(KeyCode::Up);
+    assert_eq!(chat.draft(), "a c[pasted 1,200 characters] b");
+}
+
+#[test]
+fn a_folded_text_is_what_a_command_gets() {
+    let mut chat = Chat::ready();
+    chat.write("/system ");
+    paste(&mut chat, &"x".repeat(1200));
+    chat.press(KeyCode::Enter);
+    assert_eq!(chat.app.setup.instructions, Some("x".repeat(1200)));
+}
+
+#[test]
+fn a_character_of_the_last_private_plane_is_itself() {
+    let mut chat = Chat::ready();
+    paste(&mut chat, "a\u{100000}b");
+    chat.write("\u{100001}").press(KeyCode::Enter);
+    assert_eq!(chat.sent(), [["a\u{100000}b\u{100001}"]]);
+}
+
+#[test]
+fn a_message_with_a_file_returns_as_it_was_typed() {
+    let mut chat = Chat::ready();
+    chat.say("/read a.md").send(Msg::FileRead {
+        path: "a.md".into(),
+        result: Ok("text".to_owned()),
+    });
+    chat.say("explain").fail("no");
+    assert_eq!(chat.draft(), "[file a.md, 4 characters]\nexplain");
+    chat.press(KeyCode::Enter)
+        .answer("ok")
+        .alt('e')
+        .press(KeyCode::Enter);
+    assert_eq!(chat.draft(), "[file a.md, 4 characters]\nexplain");
+}
+
+#[test]
 fn two_pastes_of_one_length_are_told_apart() {
     let mut chat = Chat::ready();
     paste(&mut chat, &"x".repeat(2000));

@@ -4,7 +4,8 @@ use ratatui::style::Modifier;
 
 use super::support::{Chat, model, stats};
 use crate::session::{Event, Finish, Message};
-use crate::tui::event::{Effect, ModelInfo, Msg, WorkerEvent};
+use crate::settings::Settings;
+use crate::tui::event::{Command, Effect, ModelInfo, Msg, TooLong, TurnError, WorkerEvent};
 
 fn read(chat: &mut Chat, path: &str, result: Result<&str, &str>) {
     chat.send(Msg::FileRead {
@@ -144,22 +145,197 @@ fn a_file_is_measured_against_what_is_left_of_the_context() {
         note.starts_with("attached, but the message is too long: about 500,"),
         "{note}"
     );
-    assert!(note.ends_with("are left: attach less of it"), "{note}");
+    assert!(
+        note.ends_with("are left: attach less of it; this model allows at most 131,072 tokens"),
+        "{note}"
+    );
 }
 
 #[test]
 fn more_context_is_proposed_only_where_the_model_has_it() {
     for (most, is_proposed) in [(1000, false), (131_072, true)] {
-        let mut chat = Chat::loading();
-        chat.worker(WorkerEvent::Ready(ModelInfo {
-            most,
-            ..model(1000)
-        }));
-        chat.say("hi")
-            .fail("the prompt has 2000 tokens and the context holds 1000");
-        let lines = chat.lines().join(" ");
+        let lines = too_long(most, 20, 90, 2000);
+        assert!(
+            lines.contains("it has 2,000 tokens with this message"),
+            "{lines}"
+        );
         assert!(lines.contains("`/new` starts afresh"), "{lines}");
         assert_eq!(lines.contains("--context"), is_proposed, "{lines}");
+    }
+}
+
+/// What is said where a message of so many tokens (`afresh` with what always stands before it) does not fit.
+fn too_long(most: usize, message: usize, afresh: usize, prompt: usize) -> String {
+    let mut chat = Chat::loading();
+    chat.worker(WorkerEvent::Ready(ModelInfo {
+        most,
+        ..model(1000)
+    }));
+    chat.say("hi");
+    let turn = chat.turn();
+    chat.worker(WorkerEvent::Finished {
+        turn,
+        outcome: Err(TurnError {
+            reason: "too long".to_owned(),
+            too_long: Some(TooLong {
+                message,
+                afresh,
+                prompt,
+                context: 1000,
+            }),
+        }),
+    });
+    let lines = chat.lines().join(" ");
+    lines.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_message_that_fits_no_context_gets_no_hint_that_cannot_help() {
+    let said = "✗ the message is too long: it has 1,950 tokens, 2,000 with what stands before it, and the context holds 1,000: \
+                shorten it";
+    assert_eq!(
+        too_long(131_072, 1950, 2000, 2500),
+        format!("{said}, `--context` makes room for up to 131,072 tokens")
+    );
+    assert_eq!(
+        too_long(1000, 1950, 2000, 2500),
+        format!("{said}; this model allows at most 1,000 tokens")
+    );
+}
+
+#[test]
+fn what_the_model_counts_takes_the_place_of_the_estimate() {
+    let mut chat = Chat::ready();
+    read(&mut chat, "a.txt", Ok(&"word ".repeat(80)));
+    assert!(chat.note().starts_with("attached, about 100 tokens"));
+    let effects = chat.take();
+    let [Effect::Send(Command::Count { id, texts })] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(texts[0], "word ".repeat(80));
+    let counted = |tokens: [usize; 2]| WorkerEvent::Counted {
+        id: *id,
+        tokens: tokens.to_vec(),
+    };
+    chat.worker(counted([81, 95]));
+    assert_eq!(
+        chat.note(),
+        "attached, 81 tokens; write what you want to know of it"
+    );
+    // Nobody waits for it any more.
+    chat.wait(0).wait(1600).write("x");
+    chat.worker(counted([81, 95]));
+    assert_eq!(chat.note(), "");
+}
+
+#[test]
+fn a_command_that_fails_stands_in_the_draft_again() {
+    let mut chat = Chat::ready();
+    chat.exchange("hi", "hello").say("/read no.txt");
+    read(
+        &mut chat,
+        "no.txt",
+        Err("No such file or directory (os error 2)"),
+    );
+    assert_eq!(chat.draft(), "/read no.txt");
+    assert_eq!(
+        chat.note(),
+        "not attached: No such file or directory (`no.txt`)"
+    );
+    chat.ctrl('u').say("/export a.md");
+    chat.send(Msg::Problem("`a.md` is there already".to_owned()));
+    assert_eq!(chat.draft(), "/export a.md");
+    // Where something is typed by then it stays.
+    chat.ctrl('u').say("/read no.txt").write("x");
+    read(&mut chat, "no.txt", Err("gone"));
+    assert_eq!(chat.draft(), "x");
+}
+
+#[test]
+fn an_error_goes_when_it_is_overtaken() {
+    let mut chat = Chat::ready();
+    chat.exchange("hi", "hello").say("more").fail("boom");
+    assert!(chat.lines().iter().any(|line| line.contains("boom")));
+    chat.ctrl('u').say("/undo");
+    assert!(!chat.lines().iter().any(|line| line.contains("boom")));
+    // A load that succeeds says so, and ends what was said of the one before.
+    let failed = || WorkerEvent::LoadFailed {
+        message: "no".to_owned(),
+        hint: None,
+    };
+    chat.say("/model x").worker(failed());
+    assert!(
+        chat.note().starts_with("cannot load `x`: no"),
+        "{}",
+        chat.note()
+    );
+    chat.say("/model tiny").model_is_ready();
+    assert_eq!(chat.note(), "`tiny` is loaded");
+    let mut chat = Chat::loading();
+    chat.say("hi");
+    assert_eq!(chat.note(), "the message goes out when the model is loaded");
+    chat.model_is_ready();
+    assert_eq!(chat.note(), "");
+}
+
+#[test]
+fn a_failed_load_keeps_its_reason_until_it_is_tried_again() {
+    let mut chat = Chat::loading();
+    chat.say("hi").worker(WorkerEvent::LoadFailed {
+        message: "no disk".to_owned(),
+        hint: None,
+    });
+    let is_said = |chat: &Chat| {
+        let lines = chat.lines().join(" ").replace("  ", "");
+        lines.contains("no disk") && lines.contains("tries again")
+    };
+    assert!(is_said(&chat));
+    chat.press(KeyCode::Esc);
+    assert_eq!(chat.draft(), "hi");
+    assert!(is_said(&chat), "the message was taken back");
+    chat.press(KeyCode::Enter);
+    assert!(is_said(&chat), "and sent again");
+    chat.press(KeyCode::Esc).ctrl('u').say("/new");
+    assert!(is_said(&chat), "a new conversation");
+    chat.write("r");
+    assert!(!is_said(&chat));
+}
+
+#[test]
+fn what_is_not_saved_is_marked_as_long_as_it_is_so() {
+    let status = |chat: &Chat| crate::tui::view::status::line(&chat.app, 80).to_string();
+    let mut chat = Chat::ready();
+    assert!(!status(&chat).contains("not saved"));
+    chat.send(Msg::Unsaved(true)).exchange("hi", "hello");
+    assert!(status(&chat).contains("! not saved"), "{}", status(&chat));
+    chat.send(Msg::Unsaved(false));
+    assert!(!status(&chat).contains("not saved"));
+    let settings = Settings {
+        save: false,
+        ..Settings::default()
+    };
+    let mut chat = Chat::loading_with(settings, None, (80, 24));
+    chat.model_is_ready();
+    assert!(status(&chat).contains("· not saved"), "{}", status(&chat));
+    let narrow = crate::tui::view::status::line(&chat.app, 40).to_string();
+    assert!(narrow.contains("· not saved"), "{narrow}");
+}
+
+#[test]
+fn an_empty_answer_is_always_told_in_the_same_words() {
+    let said = "· the model ended without an answer; Ctrl-R tries again";
+    let thought = Message::assistant("analysis", "Hm.");
+    for messages in [
+        vec![],
+        vec![thought.clone()],
+        vec![thought, Message::assistant("final", " \n")],
+        vec![Message::assistant("final", "")],
+    ] {
+        let mut chat = Chat::ready();
+        chat.say("hi")
+            .finish(messages.clone(), Finish::Stop, stats(1, 0, 1));
+        let lines = chat.lines();
+        assert_eq!(lines.last().map(String::as_str), Some(said), "{messages:?}");
     }
 }
 

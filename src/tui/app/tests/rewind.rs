@@ -115,6 +115,62 @@ fn undo_takes_the_last_exchange_back_and_leaves_the_draft_alone() {
 }
 
 #[test]
+fn up_after_an_undo_has_the_message_first() {
+    let mut chat = two_exchanges();
+    chat.say("/undo");
+    assert_eq!(
+        chat.note(),
+        "taken back; `/branch back` returns to it, Up has the message"
+    );
+    chat.press(KeyCode::Up);
+    assert_eq!(chat.draft(), "two");
+    chat.ctrl('u').say("/undo").press(KeyCode::Up);
+    assert_eq!(chat.draft(), "one");
+}
+
+#[test]
+fn after_several_undos_it_is_said_where_the_whole_conversation_is() {
+    let mut chat = two_exchanges();
+    chat.say("/undo").say("/undo");
+    assert_eq!(
+        chat.note(),
+        "taken back; `/branch back` returns to it, `/branch 1` to the whole conversation, Up has the message"
+    );
+    chat.say("/branch back");
+    assert_eq!(chat.said(), ["one", "first"]);
+    assert_eq!(
+        chat.note(),
+        "more was said here: `/branch 1` has the whole conversation"
+    );
+    chat.say("/branch 1");
+    assert_eq!(chat.said().len(), 4);
+    assert_eq!(chat.note(), "this is all of the conversation");
+}
+
+#[test]
+fn what_was_reused_stays_in_the_status_line_after_a_rewind() {
+    let status = |chat: &Chat| crate::tui::view::status::line(&chat.app, 80).to_string();
+    let mut chat = two_exchanges();
+    assert!(!chat.app.rewound);
+    chat.app.wanted = "a-model-with-a-rather-long-name".to_owned();
+    chat.ctrl('r').answer("other");
+    assert!(chat.app.rewound);
+    let line = status(&chat);
+    assert!(
+        line.contains("branch 2/2") && line.contains("reused 4"),
+        "{line}"
+    );
+    assert!(!line.contains("decode"), "{line}");
+    chat.exchange("three", "third");
+    assert!(!chat.app.rewound);
+    chat.say("/edit 1")
+        .write("!")
+        .press(KeyCode::Enter)
+        .answer("x");
+    assert!(chat.app.rewound);
+}
+
+#[test]
 fn every_branch_can_be_reached() {
     let mut chat = two_exchanges();
     chat.ctrl('r').answer("other").say("/edit 1").write("!");

@@ -1,8 +1,11 @@
+use std::time::Duration;
+
 use crossterm::event::KeyCode;
 
 use super::support::{Chat, summary};
-use crate::session::{Reasoning, Setup};
-use crate::store::{Entry, Hit, Tree};
+use crate::session::{Finish, Message, Reasoning, Setup};
+use crate::settings::Settings;
+use crate::store::{Entry, Hit, Tree, TurnRecord};
 use crate::tui::app::Mode;
 use crate::tui::app::picker::{Picker, Question};
 use crate::tui::event::{Effect, Msg, Opened};
@@ -159,6 +162,7 @@ fn messages_are_searched_too_and_the_choice_stays() {
     let hit = |id: &str, excerpt: Option<&str>| Hit {
         id: id.to_owned(),
         excerpt: excerpt.map(str::to_owned),
+        has_phrase: true,
     };
     let answer = |search: &str, hits| Msg::Hits {
         search: search.to_owned(),
@@ -172,6 +176,72 @@ fn messages_are_searched_too_and_the_choice_stays() {
     let said = ("a".to_owned(), Some("my Rusty cat".to_owned()));
     assert_eq!(found(&chat), [said, named]);
     assert_eq!(picker(&chat).chosen().unwrap().id, "b");
+}
+
+#[test]
+fn what_was_typed_as_it_stands_comes_first() {
+    let mut chat = listing();
+    chat.write("rust cat");
+    let hit = |id: &str, has_phrase| Hit {
+        id: id.to_owned(),
+        excerpt: Some("…".to_owned()),
+        has_phrase,
+    };
+    chat.send(Msg::Hits {
+        search: "rust cat".to_owned(),
+        result: Ok(vec![hit("a", false), hit("b", false), hit("c", true)]),
+    });
+    let ids: Vec<_> = found(&chat).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(ids, ["c", "a", "b"]);
+}
+
+#[test]
+fn a_conversation_without_messages_is_named_with_its_first() {
+    let mut chat = Chat::ready();
+    chat.say("/rename Talk");
+    assert_eq!(chat.note(), "the conversation will be called `Talk`");
+    assert!(chat.take().is_empty(), "there is nothing to save yet");
+    chat.say("hi");
+    assert_eq!(
+        chat.saved(),
+        ["setup None medium tiny", "0 after -: user hi", "title Talk"]
+    );
+}
+
+#[test]
+fn a_session_that_was_cut_off_has_one_notice() {
+    let mut tree = Tree::default();
+    tree.push(Entry::User("hi".to_owned()));
+    tree.push(Entry::Turn(TurnRecord {
+        messages: vec![Message::assistant("final", "hel")],
+        finish: Finish::Cancelled,
+        prompt_tokens: 1,
+        cached_tokens: 0,
+        generated_tokens: 1,
+        prefill: Duration::ZERO,
+        time_to_first_token: None,
+        decode: Duration::ZERO,
+        seed: 1,
+    }));
+    let opened = Opened {
+        title: None,
+        begun: None,
+        tree,
+        setup: Setup::default(),
+        warning: Some("the program was ended while it answered".to_owned()),
+    };
+    let mut chat = Chat::loading_with(Settings::default(), Some(opened), (80, 24));
+    // It is there as long as it takes to be read.
+    chat.model_is_ready();
+    assert_eq!(
+        chat.lines(),
+        [
+            "› hi",
+            "hel",
+            "✗ the program was ended while it answered",
+            "· opened the session: the next turn reads its 2 messages once"
+        ]
+    );
 }
 
 #[test]

@@ -153,7 +153,7 @@ impl Chat {
 
     pub fn fail(&mut self, reason: &str) -> &mut Self {
         let turn = self.turn();
-        let outcome = Err(reason.to_owned());
+        let outcome = Err(reason.to_owned().into());
         self.worker(WorkerEvent::Finished { turn, outcome })
     }
 
@@ -179,8 +179,8 @@ impl Chat {
         std::mem::take(&mut self.effects)
     }
 
-    pub fn draft(&self) -> &str {
-        self.app.draft.text()
+    pub fn draft(&self) -> String {
+        self.app.draft.shown()
     }
 
     pub fn note(&self) -> &str {

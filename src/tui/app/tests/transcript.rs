@@ -1,7 +1,9 @@
 use crossterm::event::KeyCode;
 
 use super::support::Chat;
-use crate::session::Event;
+use std::time::Duration;
+
+use crate::session::{Event, Message};
 use crate::tui::event::Msg;
 
 /// An answer of many lines is under way.
@@ -26,6 +28,63 @@ fn the_end_is_followed_until_the_user_scrolls_up() {
     chat.press(KeyCode::PageDown).press(KeyCode::PageDown);
     assert_eq!(chat.lines().last().unwrap(), "line 61");
     assert_eq!(chat.app.transcript.unseen(), None);
+}
+
+#[test]
+fn thinking_is_folded_and_unfolded_while_it_is_made() {
+    let mut chat = Chat::ready();
+    chat.say("hi").stream("analysis", &["one ", "two"]);
+    assert_eq!(chat.lines(), ["› hi", "┊ thinking", "┊ one two"]);
+    chat.ctrl('t');
+    assert_eq!(chat.lines(), ["› hi", "thinking  (Ctrl-T)"]);
+    chat.event(Event::Text(" three".to_owned()));
+    assert_eq!(chat.lines(), ["› hi", "thinking  (Ctrl-T)"]);
+    chat.ctrl('t');
+    assert_eq!(chat.lines(), ["› hi", "┊ thinking", "┊ one two three"]);
+    chat.ctrl('t')
+        .end(Message::assistant("analysis", "one two three"));
+    assert_eq!(chat.lines(), ["› hi", "thought, 3 words  (Ctrl-T)"]);
+}
+
+#[test]
+fn a_file_that_was_sent_is_folded_like_thinking() {
+    let mut chat = Chat::ready();
+    chat.send(Msg::FileRead {
+        path: "a.md".into(),
+        result: Ok("one\ntwo".to_owned()),
+    });
+    chat.say("Why?").answer("So.");
+    assert_eq!(
+        chat.lines(),
+        ["› [file a.md, 7 characters]  (Ctrl-T)", "  Why?", "So."]
+    );
+    chat.ctrl('t');
+    assert_eq!(
+        chat.lines(),
+        [
+            "› `a.md`:",
+            "  ```",
+            "  one",
+            "  two",
+            "  ```",
+            "  Why?",
+            "So."
+        ]
+    );
+    chat.ctrl('t');
+    assert_eq!(chat.lines().len(), 3);
+}
+
+#[test]
+fn time_in_which_the_program_was_stopped_is_no_time() {
+    let mut chat = Chat::ready();
+    chat.say("hi").wait(0).stream("analysis", &["a", "b"]);
+    chat.wait(1000);
+    chat.now += Duration::from_mins(1);
+    chat.send(Msg::Stopped(Duration::from_mins(1)));
+    chat.stream("analysis", &["c"]).wait(1000);
+    let speed = chat.app.turn.as_ref().unwrap().speed.unwrap();
+    assert!((0.9..1.1).contains(&speed), "{speed}");
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn the_help() {
     │                                                                                                                      │
     │ Scrolling                                                                                                            │
     │ Wheel                       three lines up or down                                                                   │
-    │ Ctrl-T                      unfold or fold the thinking                                                              │
+    │ Ctrl-T                      unfold or fold thinking and files                                                        │
     │ PageUp                      a page up                                                                                │
     │ PageDown                    a page down                                                                              │
     │ Ctrl-Up                     a line up (also Shift-Up)                                                                │

@@ -4,7 +4,7 @@ use crossterm::event::KeyCode;
 use insta::assert_snapshot;
 
 use super::support::*;
-use crate::tui::event::Msg;
+use crate::tui::event::{Msg, WorkerEvent};
 
 /// A file that cannot be read, far down in the file system.
 fn refused() -> Chat {
@@ -60,6 +60,78 @@ fn a_notice_is_seen_on_the_smallest_screen() {
     › █
     tiny · 0/1,000
     "#);
+}
+
+#[test]
+fn a_way_out_is_not_cut_on_a_small_screen() {
+    let mut chat = Chat::ready();
+    let reason = "cannot write the file: the disk is full and so are all the others that were looked at, one after the other, so that nothing was written and what was there is as it was before";
+    chat.send(Msg::Problem(format!(
+        "{reason}; `/export` with another name may help"
+    )));
+    assert_snapshot!(resize(&mut chat, 40, 12), @r#"
+    Type a message, or / for the commands.
+
+    ✗ cannot write the file: the disk is
+      full and so are all the others that
+      were looked at, one after the other,
+      so that nothing was written and what
+      was there is as it was before;
+      `/export` with another name may help
+    ────────────────────────────────────────
+    › █
+    Enter send  F1 help  Ctrl-J new line
+    tiny · cpu · reasoning medium · 0/1,000
+    "#);
+}
+
+#[test]
+fn a_download_says_how_fast_it_is_how_long_it_takes_and_what_stops_it() {
+    let mut chat = Chat::loading();
+    let at = |chat: &mut Chat, second: u64, done: u64| {
+        chat.worker(WorkerEvent::Loading {
+            what: "fetching model.safetensors".to_owned(),
+            done,
+            total: 1_000_000_000,
+        });
+        chat.wait(if second == 0 { 0 } else { 1000 });
+    };
+    for second in 0..4 {
+        at(&mut chat, second, second * 10_000_000);
+    }
+    assert_snapshot!(resize(&mut chat, 80, 24), @r#"
+    Type a message, or / for the commands.
+    ~ 18
+    | fetching model.safetensors 3 % of 1.0 GB  10.0 MB/s  97.0 s left
+    ────────────────────────────────────────────────────────────────────────────────
+    › █
+    Enter send  Esc stops  F1 help
+    tiny · reasoning medium
+    "#);
+    for second in 4..10 {
+        at(&mut chat, second, 30_000_000);
+    }
+    let screen = screen(&chat);
+    assert!(
+        screen.contains("3 % of 1.0 GB  waiting for the network"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn the_way_out_is_the_last_thing_that_a_footer_leaves_out() {
+    let mut chat = sessions();
+    for (width, footer) in [
+        (80, "F2 rename  Del delete  Enter open  Esc close"),
+        (40, "F2 rename  Enter open  Esc close"),
+        (20, "Esc close"),
+    ] {
+        chat.send(Msg::Resize { width, height: 24 });
+        assert_eq!(
+            crate::tui::view::status::footer(&chat.app, width).to_string(),
+            footer
+        );
+    }
 }
 
 #[test]
@@ -134,7 +206,7 @@ fn the_first_page_of_the_help_has_what_is_needed_first() {
     │                                                                              │
     │ Scrolling                                                                    │
     │ Wheel                       three lines up or down                           │
-    │ Ctrl-T                      unfold or fold the thinking                      │
+    │ Ctrl-T                      unfold or fold thinking and files                │
     │ PageUp                      a page up                                        │
     │ PageDown                    a page down                                      │
     │ Ctrl-Up                     a line up (also Shift-Up)                        │
@@ -172,4 +244,22 @@ fn the_help_is_read_page_by_page() {
     chat.send(Msg::Scroll(-3));
     assert!(bottom(&chat).starts_with("└ 5/5"), "{}", bottom(&chat));
     assert!(screen(&chat).contains("Ctrl-K"));
+}
+
+#[test]
+fn how_an_edit_is_left_is_said_on_every_screen() {
+    let mut chat = Chat::ready();
+    chat.exchange("hi", "hello").say("/edit 1");
+    for (width, height, said) in [
+        (
+            80,
+            24,
+            "editing an earlier message: Enter starts a new branch, Esc cancels",
+        ),
+        (40, 12, "editing: Esc cancels"),
+        (20, 5, "editing: Esc cancels"),
+    ] {
+        let screen = resize(&mut chat, width, height);
+        assert!(screen.contains(said), "{screen}");
+    }
 }

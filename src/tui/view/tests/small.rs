@@ -84,7 +84,7 @@ fn the_list_of_sessions() {
 
     ────────────────────────────────────────
     ›
-    F2 rename  Del delete  Enter open
+    F2 rename  Enter open  Esc close
     tiny · reasoning medium · 413/1,000
     "#);
 }

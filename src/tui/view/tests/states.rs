@@ -26,7 +26,7 @@ fn loading_with_a_message_that_waits() {
     - fetching model-00001-of-00002.safetensors 24 % of 13.8 GB
     ────────────────────────────────────────────────────────────────────────────────
     › █
-    Enter send  F1 help  Ctrl-J new line  Ctrl-T thinking  Ctrl-R again  Alt-E edit
+    Enter send  Esc stops  F1 help
     tiny · reasoning medium
     "#);
 }
@@ -269,6 +269,7 @@ fn what_was_found_in_messages_and_what_was_refused() {
         result: Ok(vec![Hit {
             id: "b".to_owned(),
             excerpt: Some("… it is the \u{1b}[31msum of all".to_owned()),
+            has_phrase: false,
         }]),
     });
     chat.press(KeyCode::Down).send(Msg::Refused(
@@ -285,7 +286,7 @@ fn what_was_found_in_messages_and_what_was_refused() {
 
     ────────────────────────────────────────
     ›
-    F2 rename  Del delete  Enter open
+    F2 rename  Enter open  Esc close
     tiny · reasoning medium · 413/1,000
     "#);
     chat.press(KeyCode::F(2));
