@@ -424,8 +424,10 @@ impl<'a> Packed for Q8<'a> {
     #[inline(always)]
     fn prefetch<L: Lanes>(self, l: L, row: Self::Row, q: usize, rows: usize) {
         let ahead = (&raw const row[q]).wrapping_add(rows * self.row);
-        l.prefetch(ahead.cast());
-        l.prefetch(ahead.cast::<u8>().wrapping_add(64));
+        // A quad begins anywhere in a line and may reach into a third one.
+        for line in [0, 64, 128] {
+            l.prefetch(ahead.cast::<u8>().wrapping_add(line));
+        }
     }
     #[inline(always)]
     fn quad<X: Words>(w: X, row: Self::Row, q: usize) -> ([X::W; 2], V<X>) {
