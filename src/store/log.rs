@@ -111,7 +111,11 @@ impl Log {
             how,
         };
         let there = match fs::metadata(&self.path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Err(lost("deleted")),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                return Err(lost("deleted"));
+            }
             there => there,
         };
         // What cannot be looked at is not known to be lost.

@@ -30,6 +30,9 @@ fn a_file_that_is_gone_or_another_is_noticed_before_anything_is_written() {
 
     fs::remove_dir_all(home.path().join("state")).unwrap();
     assert_eq!(lost(&mut log), "deleted");
+    // A file where its directory was.
+    fs::write(home.path().join("state"), "").unwrap();
+    assert_eq!(lost(&mut log), "deleted");
 }
 
 #[cfg(unix)]

@@ -20,7 +20,10 @@ const PASTE: Duration = Duration::from_secs(1);
 
 const CTRL_C: u8 = 0x03;
 const ESC: u8 = 0x1b;
+const PASTE_BEGIN: &[u8] = b"\x1b[200~";
 const PASTE_END: &[u8] = b"\x1b[201~";
+/// How long after a paste was given up its rest may come: it must not be taken for keys, of which Enter sends.
+const LATE: Duration = Duration::from_secs(30);
 
 /// What the terminal said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +56,8 @@ pub struct Decoder {
     paste: Option<Vec<u8>>,
     /// When the last byte came.
     last: Option<Instant>,
+    /// A paste was given up before its end came; its last byte came then.
+    given_up: Option<Instant>,
 }
 
 impl Decoder {
@@ -60,9 +65,19 @@ impl Decoder {
     pub fn push(&mut self, bytes: &[u8], now: Instant) -> Vec<Heard> {
         let mut heard = self.expire(now);
         self.last = Some(now);
+        let bytes = match self.rest_of_paste(bytes, now) {
+            (None, bytes) => bytes,
+            (Some(rest), bytes) => {
+                heard.push(rest);
+                bytes
+            }
+        };
+        if bytes.is_empty() {
+            return heard;
+        }
         // Somebody presses it: in a paste it would come with other bytes.
         if bytes == [CTRL_C] || bytes == b"\x1b[99;5u" {
-            heard.extend(self.end_paste());
+            self.give_up_paste(&mut heard);
             self.bytes.clear();
             heard.push(control('c'));
             return heard;
@@ -75,10 +90,44 @@ impl Decoder {
             .as_mut()
             .is_some_and(|paste| paste.pop_if(|last| *last == CTRL_C).is_some())
         {
-            heard.extend(self.end_paste());
+            self.give_up_paste(&mut heard);
             heard.push(control('c'));
         }
         heard
+    }
+
+    /// What of `bytes` belongs to a paste that was given up, and what does not: all up to its end, and what comes in
+    /// one piece with a line break, which nobody types so fast.
+    fn rest_of_paste<'a>(&mut self, bytes: &'a [u8], now: Instant) -> (Option<Heard>, &'a [u8]) {
+        let late = |since: &Instant| now.saturating_duration_since(*since) < LATE;
+        if self.paste.is_some() || !self.given_up.as_ref().is_some_and(late) {
+            return (None, bytes);
+        }
+        let mut windows = bytes.windows(PASTE_END.len());
+        let (rest, after) = match windows.position(|window| window == PASTE_END) {
+            Some(at) => {
+                self.given_up = None;
+                (&bytes[..at], &bytes[at + PASTE_END.len()..])
+            }
+            None if bytes.len() > 1 && bytes[0] != ESC && bytes.contains(&b'\r') => {
+                self.given_up = Some(now);
+                (bytes, &bytes[bytes.len()..])
+            }
+            None => return (None, bytes),
+        };
+        let text = String::from_utf8_lossy(rest).into_owned();
+        (
+            Some(text).filter(|text| !text.is_empty()).map(Heard::Paste),
+            after,
+        )
+    }
+
+    /// The paste so far, whose rest may still come.
+    fn give_up_paste(&mut self, heard: &mut Vec<Heard>) {
+        if self.paste.is_some() {
+            self.given_up = self.last;
+            heard.extend(self.end_paste());
+        }
     }
 
     /// How long to wait for more before [`Decoder::expire`]; `None` where nothing is unfinished.
@@ -102,7 +151,7 @@ impl Decoder {
             return heard;
         }
         if self.paste.is_some() {
-            heard.extend(self.end_paste());
+            self.give_up_paste(&mut heard);
             return heard;
         }
         match self.bytes.as_slice() {
@@ -145,7 +194,7 @@ impl Decoder {
             match parse(&self.bytes) {
                 Parsed::Part(_) => return,
                 Parsed::Whole(length, meaning) => {
-                    let begins = self.bytes.starts_with(b"\x1b[200~");
+                    let begins = self.bytes.starts_with(PASTE_BEGIN);
                     self.bytes.drain(..length);
                     heard.extend(meaning);
                     if begins {
@@ -190,6 +239,10 @@ fn parse(bytes: &[u8]) -> Parsed {
         // Escape was begun and Ctrl-C pressed.
         (CTRL_C, _) => Parsed::Whole(1, None),
         (ESC, None) => Parsed::Part(ESCAPE),
+        // Esc pressed just before a paste.
+        (ESC, _) if bytes[1..].starts_with(PASTE_BEGIN) => {
+            Parsed::Whole(1, Some(key(KeyCode::Esc)))
+        }
         // Alt and a key that has a sequence of its own.
         (ESC, Some(b'[' | b'O')) => with_alt(parse(&bytes[1..])),
         (ESC, _) => Parsed::Whole(1, Some(key(KeyCode::Esc))),

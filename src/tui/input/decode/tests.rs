@@ -185,3 +185,68 @@ fn answers_of_the_terminal_are_no_keys() {
         [Heard::Keyboard, Heard::Attributes]
     );
 }
+
+/// A slow line, or Ctrl-C, in the middle of a paste.
+#[test]
+fn the_rest_of_a_paste_that_was_given_up_is_no_keys() {
+    let pasted = |text: &str| Heard::Paste(text.to_owned());
+    let ctrl_c = pressed(KeyCode::Char('c'), CTRL);
+    let begun: (u64, &[u8]) = (0, b"\x1b[200~first\rsecond li");
+    assert_eq!(
+        heard(&[begun, (1300, b"ne\r\x1b[201~x")]),
+        [pasted("first\rsecond li"), pasted("ne\r"), letter('x')]
+    );
+    assert_eq!(
+        heard(&[begun, (1300, b"ne\r/quit\r"), (1400, b"\x1b[201~")]),
+        [pasted("first\rsecond li"), pasted("ne\r/quit\r")]
+    );
+    assert_eq!(
+        heard(&[begun, (100, b"\x03"), (150, b"bbb\r\x1b[201~")]),
+        [pasted("first\rsecond li"), ctrl_c, pasted("bbb\r")]
+    );
+    // Where the end is lost, keys work again.
+    assert_eq!(
+        heard(&[begun, (1300, b"a"), (1500, b"\r"), (1600, b"\x1b[A")]),
+        [
+            pasted("first\rsecond li"),
+            letter('a'),
+            pressed(KeyCode::Enter, NONE),
+            pressed(KeyCode::Up, NONE)
+        ]
+    );
+    // After the end, and long after, several bytes at once are keys as ever.
+    assert_eq!(
+        heard(&[begun, (1300, b"\x1b[201~"), (1400, b"a\r")]),
+        [
+            pasted("first\rsecond li"),
+            letter('a'),
+            pressed(KeyCode::Enter, NONE)
+        ]
+    );
+    assert_eq!(
+        heard(&[begun, (60_000, b"a\r")]),
+        [
+            pasted("first\rsecond li"),
+            letter('a'),
+            pressed(KeyCode::Enter, NONE)
+        ]
+    );
+}
+
+#[test]
+fn escape_just_before_a_paste_is_a_key_of_its_own() {
+    assert_eq!(
+        heard(&[(0, b"\x1b\x1b[200~hello\r\x1b[201~")]),
+        [
+            pressed(KeyCode::Esc, NONE),
+            Heard::Paste("hello\r".to_owned())
+        ]
+    );
+    assert_eq!(
+        heard(&[(0, b"\x1b"), (10, b"\x1b[200~hello\r\x1b[201~")]),
+        [
+            pressed(KeyCode::Esc, NONE),
+            Heard::Paste("hello\r".to_owned())
+        ]
+    );
+}
