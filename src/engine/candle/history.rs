@@ -5,7 +5,7 @@ use std::ops::Range;
 use half::bf16;
 use rayon::prelude::*;
 
-use super::kernels::{Keys, LANES, Values};
+use super::kernels::{Keys, LANES, Values, inverse};
 use crate::engine::KvType;
 
 /// Positions per chunk.
@@ -268,11 +268,7 @@ fn eight_bits(row: &[f32]) -> (f32, impl Iterator<Item = i8>) {
         if x <= top { top } else { x }
     });
     let scale = largest / 127.0;
-    let inverse = if scale >= f32::MIN_POSITIVE {
-        1.0 / scale
-    } else {
-        0.0
-    };
+    let inverse = inverse(scale);
     (
         scale,
         row.iter()

@@ -41,7 +41,7 @@ use std::ops::Range;
 pub use keys::Keys;
 pub use lanes::LANES;
 pub use packed::{Bf16, Integers, Strips};
-pub use rounded::{Grid, Pairs, Q8Quad, QUAD, Quad, Quantized};
+pub use rounded::{Grid, Pairs, Q8Quad, QUAD, Quad, Quantized, inverse};
 
 use crate::engine::Compute;
 use lanes::BLOCK;

@@ -105,13 +105,7 @@ fn quantize_block<const P: usize>(x: &[f32; BLOCK], grid: Grid, b: usize, quad: 
     let steps = if P == 1 { 127.0 } else { 127.0 * 128.0 };
     let largest = largest(x);
     let scale = largest / steps;
-    // A block of subnormals rounds to zero; one with a NaN or an infinity has a scale that says so.
-    let inverse = if scale >= f32::MIN_POSITIVE {
-        1.0 / scale
-    } else {
-        0.0
-    };
-    let inverse = if inverse.is_finite() { inverse } else { 0.0 };
+    let inverse = inverse(scale);
     let mut sum = 0;
     for half in 0..2 {
         let mut planes = [[0_i8; LANES]; P];
@@ -135,6 +129,17 @@ fn quantize_block<const P: usize>(x: &[f32; BLOCK], grid: Grid, b: usize, quad: 
     }
     quad.offset[4 * b] = -grid.zero * sum;
     quad.scale[4 * b..4 * b + 4].fill(scale * grid.unit);
+}
+
+/// What values of `scale` are multiplied with to become steps of it. Subnormals round to zero; a scale that is NaN or
+/// infinite says so by itself.
+#[inline(always)]
+pub fn inverse(scale: f32) -> f32 {
+    if scale >= f32::MIN_POSITIVE {
+        1.0 / scale
+    } else {
+        0.0
+    }
 }
 
 /// The largest magnitude. As integers, because there NaN is larger than all others and does not get lost.
@@ -246,12 +251,7 @@ impl Q8Quad {
                 }
                 let largest = largest(&w);
                 let scale = round_up(largest / 127.0);
-                let inverse = if scale.to_f32() >= f32::MIN_POSITIVE {
-                    1.0 / scale.to_f32()
-                } else {
-                    0.0
-                };
-                let inverse = if inverse.is_finite() { inverse } else { 0.0 };
+                let inverse = inverse(scale.to_f32());
                 quad.scales[2 * b..2 * b + 2].copy_from_slice(&scale.to_le_bytes());
                 for i in 0..LANES {
                     quad.evens[LANES * b + i] = to_integer(w[2 * i] * inverse) as i8 as u8;
