@@ -1,0 +1,102 @@
+//! The kernels of gpt-oss in CubeCL: one source for Vulkan, Metal and CUDA.
+//!
+//! Weights are words of 32 bits, activations and sums f32: no runtime lacks these. A kernel takes arrays and plain
+//! numbers, since shapes cost an upload at each launch on CUDA. Every weight comes in pieces no larger than a
+//! device binds at once.
+
+mod words;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cubecl::prelude::*;
+use cubecl::server::Handle;
+
+/// Words of 32 bits on a device: f32 values, token ids, packed weights.
+#[derive(Clone)]
+pub struct Buffer {
+    /// Where it is.
+    pub handle: Handle,
+    /// How many words.
+    pub len: usize,
+}
+
+impl Buffer {
+    /// The whole of it, for a kernel that takes an `Array` of any type of that many words.
+    pub fn arg<R: Runtime>(&self) -> ArrayArg<R> {
+        // SAFETY: `len` words is what was allocated under this handle; both are set together in `Gpu`.
+        #[allow(unsafe_code, reason = "how cubecl takes a buffer")]
+        unsafe {
+            ArrayArg::from_raw_parts(self.handle.clone(), self.len)
+        }
+    }
+}
+
+/// A device with what the kernels must know of it, and how often it was used.
+pub struct Gpu<R: Runtime> {
+    /// The queue to it.
+    pub client: ComputeClient<R>,
+    /// Units that add among themselves, where their number is fixed. `None`: sums go through shared memory.
+    pub plane: Option<u32>,
+    launches: AtomicU64,
+}
+
+impl<R: Runtime> Gpu<R> {
+    /// Planes are used where the device has them and all are of one size.
+    pub fn new(client: ComputeClient<R>) -> Self {
+        let properties = client.properties();
+        let hardware = &properties.hardware;
+        let planes = properties
+            .features
+            .plane
+            .contains(cubecl::features::Plane::Ops)
+            && hardware.plane_size_min == hardware.plane_size_max;
+        let plane = planes.then_some(hardware.plane_size_max);
+        Self {
+            client,
+            plane,
+            launches: AtomicU64::new(0),
+        }
+    }
+
+    /// The same without planes, as on devices that have none of a fixed size.
+    #[must_use]
+    pub fn without_planes(mut self) -> Self {
+        self.plane = None;
+        self
+    }
+
+    /// Room for `len` words, with anything in it.
+    pub fn empty(&self, len: usize) -> Buffer {
+        Buffer {
+            handle: self.client.empty(4 * len),
+            len,
+        }
+    }
+
+    /// A copy of `words` on the device.
+    pub fn upload<T: bytemuck::NoUninit>(&self, words: &[T]) -> Buffer {
+        const { assert!(size_of::<T>() == 4) };
+        Buffer {
+            handle: self.client.create_from_slice(bytemuck::cast_slice(words)),
+            len: words.len(),
+        }
+    }
+
+    /// Counts one launch; every launcher calls it.
+    pub fn count(&self) {
+        self.launches.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Launches so far.
+    pub fn launches(&self) -> u64 {
+        self.launches.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes that a kernel can be given in one array.
+    pub fn binding_limit(&self) -> u64 {
+        self.client.properties().memory.max_page_size
+    }
+}
+
+#[cfg(test)]
+pub mod testing;

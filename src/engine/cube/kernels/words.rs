@@ -1,0 +1,29 @@
+//! Numbers inside words of 32 bits.
+
+use cubecl::prelude::*;
+
+/// The first of two BF16 values in a word.
+#[cube]
+pub fn bf16_low(word: u32) -> f32 {
+    f32::reinterpret(word << 16u32)
+}
+
+/// The second of two BF16 values in a word.
+#[cube]
+pub fn bf16_high(word: u32) -> f32 {
+    f32::reinterpret(word & 0xFFFF_0000u32)
+}
+
+/// The nearest BF16 value, ties to even, in the upper half of a word. Not for NaN.
+#[cube]
+pub fn bf16_bits(x: f32) -> u32 {
+    let bits = u32::reinterpret(x);
+    (bits + 0x7FFFu32 + ((bits >> 16u32) & 1u32)) & 0xFFFF_0000u32
+}
+
+/// Byte `i` of a word as a signed number.
+#[cube]
+pub fn i8_at(word: u32, i: u32) -> f32 {
+    let byte = (word >> (i * 8u32)) & 0xFFu32;
+    f32::cast_from(byte) - select(byte > 127u32, 256.0f32, 0.0f32)
+}
