@@ -27,3 +27,10 @@ pub fn i8_at(word: u32, i: u32) -> f32 {
     let byte = (word >> (i * 8u32)) & 0xFFu32;
     f32::cast_from(byte) - select(byte > 127u32, 256.0f32, 0.0f32)
 }
+
+/// Byte `i` of a word as a signed number, where the word has the sign bits of its bytes turned over: such a byte is a
+/// number plus 128, and as the last bits of 2^23 it needs no conversion, which is slow on many devices.
+#[cube]
+pub fn i8_biased(word: u32, i: u32) -> f32 {
+    f32::reinterpret(((word >> (i * 8u32)) & 0xFFu32) | 0x4B00_0000u32) - 8_388_736.0f32
+}

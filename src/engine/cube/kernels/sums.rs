@@ -1,0 +1,66 @@
+//! Sums over the units of a cube, with planes and without.
+
+use cubecl::prelude::*;
+
+/// How the units of a cube stand: `x` units work on one thing, `y` such groups are in a cube.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Groups {
+    /// Units in a group.
+    pub x: u32,
+    /// Groups in a cube.
+    pub y: u32,
+    /// Whether a group is a plane.
+    pub plane: bool,
+}
+
+impl Groups {
+    /// The size of such a cube.
+    pub fn dim(self) -> CubeDim {
+        CubeDim::new_2d(self.x, self.y)
+    }
+}
+
+/// At least `cubes` cubes in two dimensions, as no dimension may be longer than 65535, and `z` of that.
+pub fn spread(cubes: usize, z: usize) -> CubeCount {
+    let y = cubes.div_ceil(65535).max(1);
+    CubeCount::Static(cubes.div_ceil(y) as u32, y as u32, z as u32)
+}
+
+/// Which cube of those [`spread`] this is, without the third dimension.
+#[cube]
+pub fn spread_pos() -> u32 {
+    CUBE_POS_Y * CUBE_COUNT_X + CUBE_POS_X
+}
+
+/// Of `count` sums of each unit, no more than a group has units: unit `i` of a group gets the sum over its group of
+/// sum `i`, the others get anything.
+#[cube]
+pub fn group_sums(
+    sums: &Array<f32>,
+    #[comptime] count: usize,
+    #[comptime] groups: Groups,
+) -> f32 {
+    let mut total = 0.0f32;
+    if comptime!(groups.plane) {
+        #[unroll]
+        for i in 0..count {
+            let sum = plane_sum(sums[i]);
+            total = select(UNIT_POS_X == i as u32, sum, total);
+        }
+    } else {
+        let x = comptime!(groups.x as usize);
+        let mut all = SharedMemory::<f32>::new(comptime!(x * groups.y as usize * count));
+        let base = UNIT_POS_Y as usize * count;
+        #[unroll]
+        for i in 0..count {
+            all[(base + i) * x + UNIT_POS_X as usize] = sums[i];
+        }
+        sync_cube();
+        if UNIT_POS_X < count as u32 {
+            for i in 0..x {
+                total += all[(base + UNIT_POS_X as usize) * x + i];
+            }
+        }
+    }
+    total
+}
