@@ -4,7 +4,10 @@
 //! numbers, since shapes cost an upload at each launch on CUDA. Every weight comes in pieces no larger than a
 //! device binds at once.
 
+pub mod argmax;
+pub mod embed;
 pub mod linear;
+pub mod norm;
 mod sums;
 mod words;
 

@@ -2,12 +2,17 @@
 
 mod matrix;
 mod matvec;
+mod tiled;
 
 use cubecl::prelude::*;
 
-pub use matrix::{Kind, Matrix, Piece, Q8Rows, piece_rows, q8_from_bf16};
+pub use matrix::{BLOCK, Kind, Matrix, Piece, Q8Rows, piece_rows, q8_from_bf16};
+pub(super) use matrix::{Weight, lane_values, unpacked};
 
 use super::{Buffer, Gpu};
+
+/// The most tokens for which reading the weight for every eight of them costs less than a tile does.
+const FEW_TOKENS: usize = 16;
 
 /// `y = x Wᵀ + b (+ residual)`: x `[n, cols]`, y and the residual `[n, rows]`, all f32. `y` is none of the others.
 pub fn linear<R: Runtime>(
@@ -17,16 +22,35 @@ pub fn linear<R: Runtime>(
     residual: Option<&Buffer>,
     y: &Buffer,
 ) {
-    let n = x.len / matrix.cols;
-    assert!(n > 0 && x.len == n * matrix.cols, "x is not [n, {}]", matrix.cols);
-    assert_eq!(y.len, n * matrix.rows, "y is not [{n}, {}]", matrix.rows);
-    if let Some(residual) = residual {
-        assert_eq!(residual.len, y.len);
-    }
+    let n = checked_tokens(x, matrix, residual, y);
     for piece in &matrix.pieces {
-        matvec::launch(gpu, x, matrix, piece, residual, y);
+        if n <= FEW_TOKENS {
+            matvec::launch(gpu, x, matrix, piece, residual, y);
+        } else {
+            let tile = tiled::Tile::new(piece.rows.len(), n);
+            tiled::launch(gpu, x, matrix, piece, residual, y, tile);
+        }
     }
 }
 
+/// How many tokens x has, where all lengths fit together.
+fn checked_tokens(x: &Buffer, matrix: &Matrix, residual: Option<&Buffer>, y: &Buffer) -> usize {
+    let n = x.len / matrix.cols;
+    assert!(
+        n > 0 && x.len == n * matrix.cols,
+        "x is not [n, {}]",
+        matrix.cols
+    );
+    assert_eq!(y.len, n * matrix.rows, "y is not [{n}, {}]", matrix.rows);
+    if let Some(residual) = residual {
+        assert_eq!(residual.len, y.len, "the residual is not like y");
+    }
+    // Kernels count words in u32.
+    assert!(x.len.max(y.len) < 1 << 31, "{n} tokens at once");
+    n
+}
+
+#[cfg(test)]
+pub mod testing;
 #[cfg(test)]
 mod tests;

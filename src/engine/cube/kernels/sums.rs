@@ -2,7 +2,7 @@
 
 use cubecl::prelude::*;
 
-/// How the units of a cube stand: `x` units work on one thing, `y` such groups are in a cube.
+/// How the units of a cube stand: in groups that work together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Groups {
     /// Units in a group.
@@ -14,13 +14,28 @@ pub struct Groups {
 }
 
 impl Groups {
+    /// A cube of `units` in planes, or where there are none in groups of 32.
+    pub fn new(plane: Option<u32>, units: u32) -> Self {
+        let x = plane.unwrap_or(32);
+        Self {
+            x,
+            y: (units / x).max(1),
+            plane: plane.is_some(),
+        }
+    }
+
+    /// Units in a cube.
+    pub const fn units(self) -> u32 {
+        self.x * self.y
+    }
+
     /// The size of such a cube.
     pub fn dim(self) -> CubeDim {
         CubeDim::new_2d(self.x, self.y)
     }
 }
 
-/// At least `cubes` cubes in two dimensions, as no dimension may be longer than 65535, and `z` of that.
+/// At least `cubes` cubes in two dimensions, as no dimension may be longer than 65535, and `z` times that.
 pub fn spread(cubes: usize, z: usize) -> CubeCount {
     let y = cubes.div_ceil(65535).max(1);
     CubeCount::Static(cubes.div_ceil(y) as u32, y as u32, z as u32)
@@ -35,11 +50,7 @@ pub fn spread_pos() -> u32 {
 /// Of `count` sums of each unit, no more than a group has units: unit `i` of a group gets the sum over its group of
 /// sum `i`, the others get anything.
 #[cube]
-pub fn group_sums(
-    sums: &Array<f32>,
-    #[comptime] count: usize,
-    #[comptime] groups: Groups,
-) -> f32 {
+pub fn group_sums(sums: &Array<f32>, #[comptime] count: usize, #[comptime] groups: Groups) -> f32 {
     let mut total = 0.0f32;
     if comptime!(groups.plane) {
         #[unroll]
@@ -61,6 +72,40 @@ pub fn group_sums(
                 total += all[(base + UNIT_POS_X as usize) * x + i];
             }
         }
+    }
+    total
+}
+
+/// The sum of every unit's value over the whole cube, for every unit. Once in a kernel.
+#[cube]
+pub fn cube_sum(value: f32, #[comptime] groups: Groups) -> f32 {
+    let units = comptime!(groups.units() as usize);
+    let mut total = 0.0f32;
+    if comptime!(groups.plane) {
+        let mut all = SharedMemory::<f32>::new(comptime!(groups.y as usize));
+        let sum = plane_sum(value);
+        if UNIT_POS_X == 0u32 {
+            all[UNIT_POS_Y as usize] = sum;
+        }
+        sync_cube();
+        #[unroll]
+        for i in 0..comptime!(groups.y as usize) {
+            total += all[i];
+        }
+    } else {
+        let mut all = SharedMemory::<f32>::new(units);
+        let unit = UNIT_POS as usize;
+        all[unit] = value;
+        sync_cube();
+        let mut half = comptime!(units / 2).runtime();
+        while half > 0 {
+            if unit < half {
+                all[unit] += all[unit + half];
+            }
+            sync_cube();
+            half /= 2;
+        }
+        total = all[0];
     }
     total
 }

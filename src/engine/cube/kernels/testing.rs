@@ -59,7 +59,9 @@ pub fn packed_bf16(values: &[f32]) -> Vec<u32> {
         .chunks(2)
         .map(|pair| {
             let low = u32::from(half::bf16::from_f32(pair[0]).to_bits());
-            let high = pair.get(1).map_or(0, |&v| u32::from(half::bf16::from_f32(v).to_bits()));
+            let high = pair
+                .get(1)
+                .map_or(0, |&v| u32::from(half::bf16::from_f32(v).to_bits()));
             low | high << 16
         })
         .collect()

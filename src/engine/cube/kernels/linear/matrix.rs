@@ -5,8 +5,8 @@ use std::ops::Range;
 use cubecl::prelude::*;
 use half::bf16;
 
-use super::super::words::{bf16_high, bf16_low, i8_biased};
 use super::super::Buffer;
+use super::super::words::{bf16_high, bf16_low, i8_biased};
 
 /// Values that share a scale in [`Kind::Q8`].
 pub const BLOCK: usize = 32;
@@ -44,7 +44,10 @@ impl Kind {
 pub fn piece_rows(kind: Kind, rows: usize, cols: usize, limit: u64) -> Vec<Range<usize>> {
     let row_bytes = 4 * kind.row_words(cols) as u64;
     let most = usize::try_from(limit / row_bytes).unwrap_or(usize::MAX);
-    assert!(most > 0, "a row of {row_bytes} bytes, at most {limit} in a piece");
+    assert!(
+        most > 0,
+        "a row of {row_bytes} bytes, at most {limit} in a piece"
+    );
     let each = rows.div_ceil(rows.div_ceil(most));
     (0..rows)
         .step_by(each)

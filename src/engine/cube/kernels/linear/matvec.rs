@@ -24,18 +24,7 @@ struct Shape {
 
 impl Shape {
     fn new(plane: Option<u32>, kind: Kind, n: usize, cols: usize) -> Self {
-        let groups = match plane {
-            Some(x) => Groups {
-                x,
-                y: (128 / x).max(1),
-                plane: true,
-            },
-            None => Groups {
-                x: 32,
-                y: 2,
-                plane: false,
-            },
-        };
+        let groups = Groups::new(plane, if plane.is_some() { 128 } else { 64 });
         let units = groups.x as usize;
         let tokens = n.next_power_of_two().min(MOST_TOKENS).min(units);
         let rows = tokens.min(4).min(units / tokens);
@@ -169,7 +158,10 @@ pub fn launch<R: Runtime>(
     unsafe {
         matvec::launch_unchecked::<R>(
             &gpu.client,
-            spread(piece.rows.len().div_ceil(rows_of_cube), n.div_ceil(shape.tokens)),
+            spread(
+                piece.rows.len().div_ceil(rows_of_cube),
+                n.div_ceil(shape.tokens),
+            ),
             shape.groups.dim(),
             x.arg(),
             piece.arg(),

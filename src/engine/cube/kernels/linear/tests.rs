@@ -1,106 +1,41 @@
-use super::super::testing::{Numbers, gpus, packed_bf16, read};
-use super::*;
 use cubecl::wgpu::WgpuRuntime;
 
-/// A matrix on the host, with what the device is given of it.
-struct Host {
-    kind: Kind,
-    rows: usize,
-    cols: usize,
-    /// `[rows, cols]`, as packed.
-    values: Vec<f32>,
-    words: Vec<u32>,
-    scales: Vec<u32>,
-    bias: Option<Vec<f32>>,
-}
+use super::super::testing::{Numbers, gpus, packed_bf16, read};
+use super::testing::{Host, from_bf16, from_q8};
+use super::tiled::Tile;
+use super::*;
 
-impl Host {
-    fn new(numbers: &mut Numbers, kind: Kind, rows: usize, cols: usize, bias: bool) -> Self {
-        let values = numbers.values(rows * cols);
-        let words = packed_bf16(&values);
-        let (values, words, scales) = match kind {
-            Kind::Bf16 => (from_bf16(&words), words, vec![]),
-            Kind::Q8 => {
-                let q8 = q8_from_bf16(bytemuck::cast_slice(&words), cols);
-                (from_q8(&q8, cols), q8.words, q8.scales)
-            }
-        };
-        Self {
-            kind,
-            rows,
-            cols,
-            values,
-            words,
-            scales,
-            bias: bias.then(|| numbers.values(rows)),
-        }
-    }
-
-    /// On the device, in pieces of at most `limit` bytes.
-    fn upload(&self, gpu: &Gpu<WgpuRuntime>, limit: u64) -> Matrix {
-        let part = |words: &[u32], row: usize, rows: &std::ops::Range<usize>| {
-            gpu.upload(&words[rows.start * row..rows.end * row])
-        };
-        let pieces = piece_rows(self.kind, self.rows, self.cols, limit)
-            .into_iter()
-            .map(|rows| Piece {
-                words: part(&self.words, self.kind.row_words(self.cols), &rows),
-                scales: (self.kind == Kind::Q8)
-                    .then(|| part(&self.scales, self.kind.row_scales(self.cols), &rows)),
-                rows,
-            })
-            .collect();
-        let bias = self.bias.as_ref().map(|bias| gpu.upload(bias));
-        Matrix::new(self.kind, self.cols, pieces, bias)
-    }
-
-    /// The product and the sum of the magnitudes of what was added.
-    fn linear(&self, x: &[f32], residual: Option<&[f32]>) -> Vec<(f64, f64)> {
-        let mut y = vec![];
-        for (t, x) in x.chunks(self.cols).enumerate() {
-            for (r, w) in self.values.chunks(self.cols).enumerate() {
-                let mut terms: Vec<f64> =
-                    x.iter().zip(w).map(|(&x, &w)| f64::from(x) * f64::from(w)).collect();
-                terms.extend(self.bias.as_ref().map(|bias| f64::from(bias[r])));
-                terms.extend(residual.map(|residual| f64::from(residual[t * self.rows + r])));
-                y.push((terms.iter().sum(), terms.iter().map(|term| term.abs()).sum()));
-            }
-        }
-        y
-    }
-}
-
-fn from_bf16(words: &[u32]) -> Vec<f32> {
-    words
-        .iter()
-        .flat_map(|word| [f32::from_bits(word << 16), f32::from_bits(word & 0xFFFF_0000)])
-        .collect()
-}
-
-fn from_q8(q8: &Q8Rows, cols: usize) -> Vec<f32> {
-    let bytes: &[i8] = bytemuck::cast_slice(&q8.words);
-    let scales = from_bf16(&q8.scales);
-    let row_scales = 2 * Kind::Q8.row_scales(cols);
-    bytes
-        .iter()
-        .enumerate()
-        .map(|(i, &byte)| f32::from(byte) * scales[i / cols * row_scales + i % cols / 32])
-        .collect()
-}
-
-fn check(gpu: &Gpu<WgpuRuntime>, host: &Host, limit: u64, n: usize, with_residual: bool) {
+/// Checks the product of `n` tokens, with tiles of `tile` or as `linear` chooses.
+fn check(
+    gpu: &Gpu<WgpuRuntime>,
+    host: &Host,
+    limit: u64,
+    n: usize,
+    with_residual: bool,
+    tile: Option<Tile>,
+) {
     let mut numbers = Numbers::new(n as u64);
     let x = numbers.values(n * host.cols);
     let residual = with_residual.then(|| numbers.values(n * host.rows));
     let matrix = host.upload(gpu, limit);
     let y = gpu.upload(&vec![f32::NAN; n * host.rows]);
-    linear(
-        gpu,
-        &gpu.upload(&x),
-        &matrix,
-        residual.as_ref().map(|residual| gpu.upload(residual)).as_ref(),
-        &y,
-    );
+    let x_there = gpu.upload(&x);
+    let residual_there = residual.as_ref().map(|residual| gpu.upload(residual));
+    if let Some(tile) = tile {
+        for piece in &matrix.pieces {
+            tiled::launch(
+                gpu,
+                &x_there,
+                &matrix,
+                piece,
+                residual_there.as_ref(),
+                &y,
+                tile,
+            );
+        }
+    } else {
+        linear(gpu, &x_there, &matrix, residual_there.as_ref(), &y);
+    }
     let expected = host.linear(&x, residual.as_deref());
     for (i, (&found, (sum, magnitude))) in read(gpu, &y).iter().zip(expected).enumerate() {
         assert!(
@@ -123,9 +58,143 @@ fn few_tokens() {
             for (rows, cols) in [(1, 32), (37, 96), (70, 2880), (33, 4096)] {
                 let host = Host::new(&mut numbers, kind, rows, cols, rows != 1);
                 for n in [1, 2, 3, 8, 11] {
-                    check(&gpu, &host, u64::MAX, n, n != 2);
+                    check(&gpu, &host, u64::MAX, n, n != 2, None);
                 }
             }
         }
+    }
+}
+
+#[test]
+fn tiles_of_every_size() {
+    let mut numbers = Numbers::new(2);
+    for gpu in gpus() {
+        for kind in [Kind::Bf16, Kind::Q8] {
+            for (rows, cols) in [(1, 32), (70, 160), (131, 96)] {
+                let host = Host::new(&mut numbers, kind, rows, cols, rows != 1);
+                for unit_rows in [2, 4, 8] {
+                    for tokens in [2, 4] {
+                        let tile = Tile {
+                            rows: unit_rows,
+                            tokens,
+                        };
+                        for n in [17, 65] {
+                            check(&gpu, &host, u64::MAX, n, n != 17, Some(tile));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn many_tokens() {
+    let mut numbers = Numbers::new(3);
+    for gpu in gpus() {
+        for kind in [Kind::Bf16, Kind::Q8] {
+            let host = Host::new(&mut numbers, kind, 33, 2880, true);
+            for n in [16, 17, 40] {
+                check(&gpu, &host, u64::MAX, n, true, None);
+            }
+        }
+    }
+}
+
+#[test]
+fn pieces_of_rows() {
+    let mut numbers = Numbers::new(4);
+    for gpu in gpus() {
+        for kind in [Kind::Bf16, Kind::Q8] {
+            let host = Host::new(&mut numbers, kind, 100, 96, true);
+            // 34, 34 and 32 rows.
+            let limit = 4 * (40 * kind.row_words(96)) as u64;
+            assert_eq!(host.upload(&gpu, limit).pieces.len(), 3);
+            for n in [1, 3, 20] {
+                check(&gpu, &host, limit, n, true, None);
+            }
+        }
+    }
+}
+
+#[test]
+fn pieces_have_all_rows_and_no_more_than_the_limit() {
+    for kind in [Kind::Bf16, Kind::Q8] {
+        for (rows, cols, limit) in [
+            (201_088, 2880, 1 << 27),
+            (7, 32, 64),
+            (7, 32, 200),
+            (5, 64, 1 << 40),
+        ] {
+            let pieces = piece_rows(kind, rows, cols, limit);
+            let mut next = 0;
+            for piece in &pieces {
+                assert_eq!(piece.start, next);
+                assert!(!piece.is_empty());
+                assert!(4 * (piece.len() * kind.row_words(cols)) as u64 <= limit);
+                next = piece.end;
+            }
+            assert_eq!(next, rows);
+        }
+    }
+    assert_eq!(piece_rows(Kind::Bf16, 201_088, 2880, 1 << 27).len(), 9);
+    assert_eq!(piece_rows(Kind::Q8, 201_088, 2880, u64::MAX), [0..201_088]);
+}
+
+#[test]
+fn the_larger_the_product_the_larger_the_tile() {
+    let tile = |rows, n| {
+        let Tile { rows, tokens } = Tile::new(rows, n);
+        (rows, tokens)
+    };
+    assert_eq!(tile(2880, 17), (2, 2));
+    assert_eq!(tile(2880, 64), (2, 4));
+    assert_eq!(tile(5120, 256), (4, 4));
+    assert_eq!(tile(5120, 512), (8, 4));
+}
+
+#[test]
+fn rounding_to_8_bits() {
+    let mut numbers = Numbers::new(5);
+    // Three blocks a row, so that each row ends within a word of scales.
+    let mut values = numbers.values(4 * 96);
+    values[96..128].fill(0.0);
+    values[128..160].iter_mut().for_each(|value| *value *= 1e-5);
+    let words = packed_bf16(&values);
+    let exact = from_bf16(&words);
+    let q8 = q8_from_bf16(bytemuck::cast_slice(&words), 96);
+    assert_eq!((q8.words.len(), q8.scales.len()), (4 * 24, 4 * 2));
+    let bytes: &[i8] = bytemuck::cast_slice(&q8.words);
+    let rounded = from_q8(&q8, 96);
+    for (b, exact) in exact.chunks(32).enumerate() {
+        let largest = exact
+            .iter()
+            .fold(0.0_f32, |largest, value| largest.max(value.abs()));
+        let steps = bytes[32 * b..][..32]
+            .iter()
+            .map(|byte| byte.unsigned_abs())
+            .max();
+        assert!(
+            matches!(steps, Some(126 | 127)) || largest == 0.0,
+            "block {b}: {steps:?}"
+        );
+        for (&rounded, &exact) in rounded[32 * b..][..32].iter().zip(exact) {
+            let step = largest / 127.0 * (1.0 + 1.0 / 128.0);
+            assert!(
+                (rounded - exact).abs() <= 0.5 * step,
+                "block {b}: {rounded}, {exact}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_not_finite_stays_so_in_8_bits() {
+    for bad in [f32::NAN, f32::INFINITY] {
+        let mut values = vec![1.0; 64];
+        values[40] = bad;
+        let q8 = q8_from_bf16(bytemuck::cast_slice(&packed_bf16(&values)), 64);
+        let scales = from_bf16(&q8.scales);
+        assert!(scales[0].is_finite() && !scales[1].is_finite());
     }
 }
