@@ -93,8 +93,10 @@ mod tests {
                     let mut x = numbers.values(n * hidden);
                     // So small that eps counts, up to very large.
                     for (row, x) in x.chunks_mut(hidden).enumerate() {
-                        x.iter_mut()
-                            .for_each(|x| *x *= 0.003 * 30_f32.powi(row as i32));
+                        let size = 0.003 * 30_f32.powi(row as i32);
+                        for x in x {
+                            *x *= size;
+                        }
                     }
                     let gain = numbers.values(hidden);
                     let y = gpu.upload(&vec![f32::NAN; n * hidden]);

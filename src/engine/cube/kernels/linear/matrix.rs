@@ -196,7 +196,7 @@ impl Weight {
         #[comptime]
         match self.scales.as_ref() {
             ComptimeOption::Some(scales) => {
-                let word = scales[(row * ((vectors + 3u32) / 4u32) + v / 4u32) as usize];
+                let word = scales[(row * vectors.div_ceil(4u32) + v / 4u32) as usize];
                 f32::reinterpret((word >> (((v / 2u32) & 1u32) * 16u32)) << 16u32)
             }
             ComptimeOption::None => f32::new(1.0),

@@ -30,7 +30,7 @@ impl Shape {
         let rows = tokens.min(4).min(units / tokens);
         let steps = cols.div_ceil(lane_values(kind) as usize * units);
         let depth = match rows {
-            1 if steps % 4 != 0 && steps % 3 == 0 => 3,
+            1 if steps.is_multiple_of(3) && !steps.is_multiple_of(4) => 3,
             1 => 4,
             2 | 3 => 2,
             _ => 1,
