@@ -70,8 +70,8 @@ impl ExpertWeights {
             next = experts.end;
             let values = experts.len() * rows * cols;
             assert!(words.len >= 4 * values / kind.values());
-            // The kernels count words in 32 bits.
-            assert!(u32::try_from(words.len).is_ok());
+            // The kernels count values in 32 bits.
+            assert!(u32::try_from(values).is_ok());
             let scale_words = scales.as_ref().map_or(0, |scales| scales.len);
             assert!(kind == Kind::Bf16 || scale_words >= (values / 32).div_ceil(4));
         }

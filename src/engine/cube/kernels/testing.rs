@@ -5,15 +5,16 @@ use cubecl::wgpu::{WgpuDevice, WgpuRuntime};
 
 use super::{Buffer, Gpu};
 
-/// Every way to run the kernels here: with planes where there are any, and without.
+/// Every way to run the kernels here: with planes and without. Software devices have planes too, which the runtime
+/// does not offer; the kernels with planes are right there as well.
 pub fn gpus() -> Vec<Gpu<WgpuRuntime>> {
     let client = || WgpuRuntime::client(&WgpuDevice::DefaultDevice);
-    let gpu = Gpu::new(client());
-    if gpu.plane.is_some() {
-        vec![gpu, Gpu::new(client()).without_planes()]
-    } else {
-        vec![gpu]
+    let mut gpu = Gpu::new(client());
+    let hardware = &gpu.client.properties().hardware;
+    if gpu.plane.is_none() && hardware.plane_size_min == hardware.plane_size_max {
+        gpu.plane = Some(hardware.plane_size_max);
     }
+    vec![gpu, Gpu::new(client()).without_planes()]
 }
 
 /// The f32 values of a buffer.
@@ -59,7 +60,9 @@ pub fn packed_bf16(values: &[f32]) -> Vec<u32> {
         .chunks(2)
         .map(|pair| {
             let low = u32::from(half::bf16::from_f32(pair[0]).to_bits());
-            let high = pair.get(1).map_or(0, |&v| u32::from(half::bf16::from_f32(v).to_bits()));
+            let high = pair
+                .get(1)
+                .map_or(0, |&v| u32::from(half::bf16::from_f32(v).to_bits()));
             low | high << 16
         })
         .collect()

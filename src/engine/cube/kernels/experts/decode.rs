@@ -30,8 +30,8 @@ impl Shape {
             kind: weights.kind,
             lanes,
             height: (256 / lanes).min(8),
-            // Three times 32 lanes are the 90 blocks of 2880 columns.
-            steps: vectors.div_ceil(lanes).min(96u32.div_ceil(lanes)),
+            // Three times 32 lanes are the 90 blocks of 2880 columns. More than four would want many registers.
+            steps: vectors.div_ceil(lanes).min(96u32.div_ceil(lanes)).min(4),
             planes: gpu.plane.is_some(),
         }
     }
@@ -140,9 +140,9 @@ pub fn down<R: Runtime>(
                 y.arg(),
                 rows as u32,
                 weights.vectors() as u32,
-                top_k as u32,
                 experts.start as u32,
                 experts.len() as u32,
+                top_k as u32,
                 i == 0,
                 shape,
             );
@@ -184,19 +184,38 @@ fn gate_up_kernel(
     let from = slot / top_k * vectors;
     let mut gate = 0.0f32;
     let mut up = 0.0f32;
+    let mut held = hold(comptime!(2 * shape.steps));
     let mut start = 0u32;
     while start < vectors {
-        let gate_row = load(words, scales, row * vectors, start, vectors, shape);
-        let up_row = load(words, scales, (row + 1u32) * vectors, start, vectors, shape);
+        load(
+            words,
+            scales,
+            &mut held,
+            0u32,
+            row * vectors,
+            start,
+            vectors,
+            shape,
+        );
+        load(
+            words,
+            scales,
+            &mut held,
+            shape.steps,
+            (row + 1u32) * vectors,
+            start,
+            vectors,
+            shape,
+        );
         stage(x, &mut input, from, start, vectors, shape);
         sync_cube();
         #[unroll]
         for step in 0..shape.steps {
             let at = step * shape.lanes + UNIT_POS_X;
             if start + at < vectors {
-                let values = staged(&input, at, shape);
-                gate += product(&gate_row, step, &values, shape);
-                up += product(&up_row, step, &values, shape);
+                let values = staged(input, at, shape);
+                gate += product(&held, step, &values, shape);
+                up += product(&held, comptime!(shape.steps + step), &values, shape);
             }
         }
         sync_cube();
@@ -226,9 +245,9 @@ fn down_kernel(
     y: &mut Array<f32>,
     rows: u32,
     vectors: u32,
-    top_k: u32,
     first: u32,
     count: u32,
+    #[comptime] top_k: u32,
     #[comptime] is_first: bool,
     #[comptime] shape: Shape,
 ) {
@@ -236,39 +255,55 @@ fn down_kernel(
         SharedMemory::<Quad<f32>>::new(comptime!((shape.quads() * shape.stride()) as usize));
     let token = CUBE_POS_Y;
     let row = CUBE_POS_X * comptime!(shape.height) + UNIT_POS_Y;
-    let held = u32::min(row, rows - 1u32);
+    let held_row = u32::min(row, rows - 1u32);
     let mut sum = 0.0f32;
     let mut biases = 0.0f32;
-    for slot in token * top_k..(token + 1u32) * top_k {
-        let id = ids[slot as usize];
-        let expert = id - first;
-        if expert < count {
-            let slot_weight = slot_weights[slot as usize];
-            biases += slot_weight * bias[(id * rows + held) as usize];
-            let mut start = 0u32;
-            while start < vectors {
-                let of_row = load(
+    let mut held = hold(comptime!(top_k * shape.steps));
+    let mut start = 0u32;
+    while start < vectors {
+        // The rows of all slots at once: one after the other, each would wait for memory anew.
+        #[unroll]
+        for i in 0..top_k {
+            let expert = ids[(token * top_k + i) as usize] - first;
+            if expert < count {
+                let of_row = (expert * rows + held_row) * vectors;
+                load(
                     words,
                     scales,
-                    (expert * rows + held) * vectors,
+                    &mut held,
+                    comptime!(i * shape.steps),
+                    of_row,
                     start,
                     vectors,
                     shape,
                 );
+            }
+        }
+        #[unroll]
+        for i in 0..top_k {
+            let slot = token * top_k + i;
+            let id = ids[slot as usize];
+            if id - first < count {
+                let slot_weight = slot_weights[slot as usize];
+                if start == 0u32 {
+                    biases += slot_weight * bias[(id * rows + held_row) as usize];
+                }
                 stage(t, &mut input, slot * vectors, start, vectors, shape);
                 sync_cube();
                 #[unroll]
                 for step in 0..shape.steps {
                     let at = step * shape.lanes + UNIT_POS_X;
                     if start + at < vectors {
-                        let values = staged(&input, at, shape);
-                        sum += slot_weight * product(&of_row, step, &values, shape);
+                        let values = staged(input, at, shape);
+                        let part =
+                            product(&held, comptime!(i * shape.steps + step), &values, shape);
+                        sum += slot_weight * part;
                     }
                 }
                 sync_cube();
-                start += comptime!(shape.chunk());
             }
         }
+        start += comptime!(shape.chunk());
     }
     let sum = row_sum(sum, shape);
     if UNIT_POS_X == 0u32 && row < rows {
@@ -282,37 +317,46 @@ fn down_kernel(
     }
 }
 
-/// What a unit holds of a row: the words of each step, and the scales (MXFP4).
+/// What a unit holds of rows: the words of each step, and the scales (MXFP4).
 #[derive(CubeType)]
 struct Held {
     words: Array<Quad<u32>>,
     scales: Array<u32>,
 }
 
-/// A unit's part of a row, all loads at once. Past the end of the row the last vector is loaded.
 #[cube]
+fn hold(#[comptime] steps: u32) -> Held {
+    Held {
+        words: Array::<Quad<u32>>::new(comptime!(steps as usize)),
+        scales: Array::<u32>::new(comptime!(steps as usize)),
+    }
+}
+
+/// A unit's part of a row into `held` from step `to` on, all loads at once. Past the end of the row the last vector
+/// is loaded.
+#[cube]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "a place in the weight and one in what is held"
+)]
 fn load(
     words: &Array<Quad<u32>>,
     scales: &Array<u32>,
+    held: &mut Held,
+    #[comptime] to: u32,
     row: u32,
     start: u32,
     vectors: u32,
     #[comptime] shape: Shape,
-) -> Held {
-    let mut held_words = Array::<Quad<u32>>::new(comptime!(shape.steps as usize));
-    let mut held_scales = Array::<u32>::new(comptime!(shape.steps as usize));
+) {
     #[unroll]
     for step in 0..shape.steps {
         let at = row + u32::min(start + step * shape.lanes + UNIT_POS_X, vectors - 1u32);
-        held_words[step as usize] = words[at as usize];
+        held.words[(to + step) as usize] = words[at as usize];
         match shape.kind {
-            Kind::Mxfp4 => held_scales[step as usize] = byte_at(scales, at),
+            Kind::Mxfp4 => held.scales[(to + step) as usize] = byte_at(scales, at),
             Kind::Bf16 => {}
         }
-    }
-    Held {
-        words: held_words,
-        scales: held_scales,
     }
 }
 
@@ -340,7 +384,7 @@ fn stage(
 
 /// The input that meets vector `at` of the chunk.
 #[cube]
-fn staged(input: &SharedMemory<Quad<f32>>, at: u32, #[comptime] shape: Shape) -> Array<Quad<f32>> {
+fn staged(input: SharedMemory<Quad<f32>>, at: u32, #[comptime] shape: Shape) -> Array<Quad<f32>> {
     let mut values = Array::<Quad<f32>>::new(comptime!(shape.quads() as usize));
     #[unroll]
     for quad in 0..shape.quads() {

@@ -29,8 +29,9 @@ impl Tile {
     /// What wastes little when all experts are chosen equally often.
     pub const fn new(slots: usize, experts: usize) -> Self {
         let per_unit = match slots / experts {
-            0..24 => 1,
-            24..96 => 4,
+            0..10 => 1,
+            10..24 => 2,
+            24..384 => 4,
             _ => 8,
         };
         Self { per_unit }
@@ -120,6 +121,9 @@ fn launch<R: Runtime>(
     work: &Work,
 ) {
     assert!(work.order.len >= n * top_k && work.offsets.len > weights.experts);
+    assert!(weights.experts <= UNITS as usize);
+    // The kernels count in 32 bits.
+    assert!(u32::try_from(n * top_k * weights.rows.max(weights.cols)).is_ok());
     for piece in &weights.pieces {
         let Piece {
             experts,
@@ -266,7 +270,7 @@ fn tiled(
         let next = u32::min(col, cols - 32u32);
         load_weight(words, scales, &mut loaded, row_from + next, part, kind);
         load_input(input, &mut quads, &froms, next, tile);
-        multiply(&weight, &x, &mut sums, tile);
+        multiply(weight, x, &mut sums, tile);
         sync_cube();
     }
 
@@ -440,20 +444,23 @@ fn place_of(line: u32, quad: u32) -> u32 {
 /// Adds 32 columns: the unit's rows are `x + 16 i`, its slots `y + 16 j`, their sum at `4 j + i`.
 #[cube]
 fn multiply(
-    weight: &SharedMemory<Quad<f32>>,
-    x: &SharedMemory<Quad<f32>>,
+    weight: SharedMemory<Quad<f32>>,
+    x: SharedMemory<Quad<f32>>,
     sums: &mut Array<f32>,
     #[comptime] tile: Tile,
 ) {
     for quad in 0..QUADS {
+        // 16 lines further a quad lies 16 lines further.
+        let row = place_of(UNIT_POS_X, quad);
+        let slot = place_of(UNIT_POS_Y, quad);
         let mut w = Array::<Quad<f32>>::new(4usize);
         #[unroll]
         for i in 0..4u32 {
-            w[i as usize] = weight[place_of(UNIT_POS_X + 16 * i, quad) as usize];
+            w[i as usize] = weight[(row + 16 * i * QUADS) as usize];
         }
         #[unroll]
         for j in 0..tile.per_unit {
-            let value = x[place_of(UNIT_POS_Y + 16 * j, quad) as usize];
+            let value = x[(slot + 16 * j * QUADS) as usize];
             #[unroll]
             for i in 0..4u32 {
                 #[unroll]

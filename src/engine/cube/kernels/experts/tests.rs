@@ -437,6 +437,7 @@ fn ragged_rows_and_columns_in_pieces_of_ragged_scales() {
 }
 
 #[test]
+#[allow(clippy::float_cmp, reason = "one value times 1.0 is that value")]
 fn every_value_is_where_the_checkpoint_has_it() {
     let (rows, cols) = (19, 64);
     for gpu in gpus() {
@@ -481,7 +482,9 @@ fn the_smallest_and_largest_scales() {
                 vec![0.0; 3],
             );
             let mut t: Vec<f32> = Numbers::new(u64::from(scale)).values(32);
-            t.iter_mut().for_each(|v| *v *= size);
+            for v in &mut t {
+                *v *= size;
+            }
             let uploaded = weights.upload(&gpu, &[0]);
             for (prefill, y) in outputs(&gpu, &uploaded, &t, &[0]).iter().enumerate() {
                 for (row, found) in read(&gpu, y).into_iter().enumerate() {
@@ -545,7 +548,7 @@ fn pieces_hold_all_experts_and_no_more_than_fits() {
     // gpt-oss-20b gate and up: 8 294 400 bytes an expert, 16 of them in 128 MiB.
     let size = (32, 5760, 2880);
     assert_eq!(pieces(Kind::Mxfp4, size, 128 << 20), [0..16, 16..32]);
-    assert_eq!(pieces(Kind::Mxfp4, size, 1 << 31), [0..32]);
+    assert_eq!(pieces(Kind::Mxfp4, size, 1 << 31).len(), 1);
     assert_eq!(pieces(Kind::Mxfp4, size, 8_294_400).len(), 32);
     assert_eq!(pieces(Kind::Bf16, (4, 2, 32), 3 * 128 + 127), [0..2, 2..4]);
     for experts in 1..40 {
