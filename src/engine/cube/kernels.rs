@@ -5,9 +5,13 @@
 //! device binds at once.
 
 pub mod argmax;
+pub mod attention;
 pub mod embed;
+pub mod experts;
+pub mod history;
 pub mod linear;
 pub mod norm;
+pub mod route;
 mod sums;
 mod words;
 
