@@ -4,6 +4,7 @@
 //! numbers, since shapes cost an upload at each launch on CUDA. Every weight comes in pieces no larger than a
 //! device binds at once.
 
+pub mod attention;
 pub mod history;
 mod words;
 

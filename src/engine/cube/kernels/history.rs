@@ -77,7 +77,7 @@ impl History {
         );
         let most = Self::most(gpu, kv_heads, head_dim, kv_type);
         assert!(positions <= most, "{positions} positions, {most} at most");
-        let capacity = positions.next_multiple_of(FIRST).clamp(FIRST, most.max(1));
+        let capacity = positions.next_multiple_of(FIRST).max(FIRST).min(most);
         let words = capacity * kv_heads * head_dim / kv_type.per_word();
         let scales = match kv_type {
             KvType::F32 | KvType::Bf16 => 1,
@@ -102,10 +102,10 @@ impl History {
         head_dim: usize,
         kv_type: KvType,
     ) -> usize {
-        let words = kv_heads * head_dim / kv_type.per_word();
-        // Kernels count words in u32.
-        let limit = gpu.binding_limit().min(4 * u64::from(u32::MAX));
-        (limit / (4 * words as u64)) as usize
+        let values = kv_heads * head_dim;
+        let bytes = 4 * values / kv_type.per_word();
+        // Kernels count values in u32.
+        (gpu.binding_limit() / bytes as u64).min(u64::from(u32::MAX / 2) / values as u64) as usize
     }
 
     /// Makes room for `positions`, keeping what is there. To be called before a forward pass: it may allocate.
