@@ -134,13 +134,18 @@ fn sinks(heads: usize) -> Vec<f32> {
         .collect()
 }
 
-/// Every number of tokens, window and group over one history.
+/// Every number of tokens and window over one history. Groups smaller than that of gpt-oss in one type alone, since a
+/// software device takes long to compile for each.
 fn compare_all(keys: usize, kv_type: KvType) {
+    let groups: &[usize] = match kv_type {
+        KvType::Bf16 => &[1, 2, 8],
+        KvType::F32 | KvType::Q8 => &[8],
+    };
     for gpu in gpus_and_software_planes() {
         let history = history_of(&gpu, keys, 2, 64, kv_type);
         for n in [1, 5, 40].into_iter().filter(|&n| n <= keys) {
             for window in [None, Some(128)] {
-                for group in [1, 2, 8] {
+                for group in groups {
                     let heads = 2 * group;
                     let start = keys - n;
                     let queries = Queries {
@@ -202,17 +207,21 @@ fn four_thousand_keys_in_q8() {
 #[test]
 fn heads_of_128_and_groups_of_4() {
     for gpu in gpus_and_software_planes() {
-        for kv_type in TYPES {
+        for (kv_type, n, window) in [
+            (KvType::F32, 1, Some(20)),
+            (KvType::Bf16, 8, None),
+            (KvType::Bf16, 3, Some(20)),
+            (KvType::Q8, 1, None),
+            (KvType::Q8, 9, Some(20)),
+        ] {
             let history = history_of(&gpu, 300, 1, 128, kv_type);
-            for (n, window) in [(1, None), (8, None), (9, Some(20)), (3, Some(20))] {
-                let queries = Queries {
-                    n,
-                    start: 300 - n,
-                    heads: 4,
-                    window,
-                };
-                compare(&gpu, &history, queries, &sinks(4));
-            }
+            let queries = Queries {
+                n,
+                start: 300 - n,
+                heads: 4,
+                window,
+            };
+            compare(&gpu, &history, queries, &sinks(4));
         }
     }
 }
