@@ -92,8 +92,6 @@ impl Row {
         let size = |size: Option<u64>| size.map_or_else(|| "unknown".to_owned(), bytes);
         let buffer = match self.largest_buffer_bytes {
             None => "any".to_owned(),
-            // Only the memory is the limit.
-            Some(u64::MAX) => "any".to_owned(),
             some => size(some),
         };
         [

@@ -4,6 +4,7 @@
 
 #[cfg(feature = "wgpu")]
 mod adapters;
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
 mod attempt;
 mod choice;
 #[cfg(not(target_os = "macos"))]
@@ -165,14 +166,14 @@ impl Chosen {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// There is no such device.
-    #[error("there is no device `{choice}` here, expected {}: {reason}", listed(.available))]
+    #[error("there is no device `{choice}` here, expected {}{reason}", listed(.available))]
     NotThere {
         /// As asked for.
         choice: Choice,
         /// What can be said instead.
         available: Vec<String>,
-        /// What it would need.
-        reason: &'static str,
+        /// What it would need, where there is none like it.
+        reason: String,
     },
     /// It is there and cannot compute for us.
     #[error("`{device}` ({name}) cannot be used: {reason}")]
@@ -291,7 +292,11 @@ pub fn select(
             let device = named(devices, api, index).ok_or_else(|| Error::NotThere {
                 choice: *choice,
                 available: available(devices),
-                reason: api.way_to_one(),
+                reason: if devices.iter().any(|device| device.api == api) {
+                    String::new()
+                } else {
+                    format!(": {}", api.way_to_one())
+                },
             })?;
             if let Err(reason) = &device.usable {
                 return Err(Error::NotUsable {

@@ -1,7 +1,10 @@
 //! What wgpu finds: Metal on macOS, Vulkan elsewhere.
 
+#[cfg(not(target_os = "macos"))]
+use std::ffi::CStr;
+
 use cubecl::future::block_on;
-use wgpu::{Adapter, Backend, Backends, DeviceType, Instance, InstanceDescriptor, Limits};
+use wgpu::{Adapter, Backend, Backends, DeviceType, Instance, Limits};
 
 use super::attempt::attempt;
 use super::{Api, Device, Kind};
@@ -36,14 +39,11 @@ pub fn list() -> Vec<Device> {
 /// The devices with what opens them. Where there is no driver, or asking it panics, there are none.
 pub fn all() -> (Option<Instance>, Vec<(Device, Adapter)>) {
     let found = attempt(|| {
-        let instance = Instance::new(InstanceDescriptor {
-            backends: Backends::from(BACKEND),
-            ..InstanceDescriptor::new_without_display_handle()
-        });
+        let instance = instance()?;
         let adapters = block_on(instance.enumerate_adapters(Backends::from(BACKEND)));
-        (instance, adapters)
+        Some((instance, adapters))
     });
-    let Ok((instance, adapters)) = found else {
+    let Ok(Some((instance, adapters))) = found else {
         return (None, Vec::new());
     };
     let devices = adapters
@@ -52,6 +52,46 @@ pub fn all() -> (Option<Instance>, Vec<(Device, Adapter)>) {
         .map(|(index, adapter)| (device(index, &adapter), adapter))
         .collect();
     (Some(instance), devices)
+}
+
+/// Vulkan without windows: where these are asked for, Mesa looks for a screen and complains on standard error that there
+/// is none.
+#[cfg(not(target_os = "macos"))]
+fn instance() -> Option<Instance> {
+    use wgpu::hal::{InstanceDescriptor, api, vulkan};
+    const WINDOWS: [&CStr; 3] = [
+        c"VK_KHR_wayland_surface",
+        c"VK_KHR_xcb_surface",
+        c"VK_KHR_xlib_surface",
+    ];
+    let descriptor = InstanceDescriptor {
+        name: "gptoss",
+        flags: wgpu::InstanceFlags::default(),
+        memory_budget_thresholds: wgpu::MemoryBudgetThresholds::default(),
+        backend_options: wgpu::BackendOptions::default(),
+        telemetry: None,
+        display: None,
+    };
+    // SAFETY: the callback only leaves out extensions for surfaces, which wgpu looks up before it uses them and which
+    // nothing here does; the instance is used through wgpu alone.
+    #[allow(unsafe_code, reason = "wgpu's own way asks for windows")]
+    unsafe {
+        let instance = vulkan::Instance::init_with_callback(
+            &descriptor,
+            Some(Box::new(|asked| {
+                asked.extensions.retain(|name| !WINDOWS.contains(name));
+            })),
+        );
+        Some(Instance::from_hal::<api::Vulkan>(instance.ok()?))
+    }
+}
+
+#[cfg(target_os = "macos")]
+fn instance() -> Option<Instance> {
+    Some(Instance::new(wgpu::InstanceDescriptor {
+        backends: Backends::from(BACKEND),
+        ..wgpu::InstanceDescriptor::new_without_display_handle()
+    }))
 }
 
 fn device(index: usize, adapter: &Adapter) -> Device {

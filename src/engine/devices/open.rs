@@ -30,7 +30,7 @@ pub struct Wgpu {
     name: String,
     /// As the driver calls it.
     model: String,
-    wgpu: wgpu::Device,
+    gpu: wgpu::Device,
     queue: Queue,
     fault: Arc<Mutex<Option<Fault>>>,
 }
@@ -74,21 +74,21 @@ fn open_anew(device: &Device, kernels: Option<&Path>) -> Result<Wgpu, Error> {
     let (Some(instance), Some(at)) = (instance, at) else {
         return Err(Error::NotThere {
             choice: device.choice(),
-            available: Vec::new(),
-            reason: "it was here before",
+            available: vec!["another".to_owned()],
+            reason: ": it was there before".to_owned(),
         });
     };
     let adapter = found.swap_remove(at).1;
-    let (wgpu, queue) = attempt(|| request(&adapter))
+    let (gpu, queue) = attempt(|| request(&adapter))
         .and_then(|requested| requested)
         .map_err(refused)?;
 
     let fault = Arc::new(Mutex::new(None));
-    watch(&wgpu, &fault);
+    watch(&gpu, &fault);
     let setup = WgpuSetup {
         instance,
         adapter,
-        device: wgpu.clone(),
+        device: gpu.clone(),
         queue: queue.clone(),
         backend: adapters::BACKEND,
     };
@@ -97,7 +97,7 @@ fn open_anew(device: &Device, kernels: Option<&Path>) -> Result<Wgpu, Error> {
         device: opened,
         model: device.name.clone(),
         name,
-        wgpu,
+        gpu,
         queue,
         fault,
     })
@@ -234,7 +234,7 @@ impl Wgpu {
             submission_index: Some(submission),
             timeout: None,
         };
-        match self.wgpu.poll(wait) {
+        match self.gpu.poll(wait) {
             Ok(_) => self.check(),
             Err(error) => self
                 .check()
@@ -247,5 +247,63 @@ impl Wgpu {
             device: self.name.clone(),
             reason,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Kind;
+    use super::*;
+
+    /// A device of this test alone: lavapipe, where it is installed.
+    fn alone() -> Option<Wgpu> {
+        let mut devices = adapters::list().into_iter();
+        let software = devices.find(|device| device.kind == Kind::Software)?;
+        Some(open_anew(&software, None).unwrap())
+    }
+
+    #[test]
+    fn what_the_driver_refuses_is_an_error_and_no_panic() {
+        let Some(open) = alone() else { return };
+        let client = open.client();
+        let handle = client.empty(64);
+        assert_eq!(open.upload_bytes(&handle, 0, &[1; 64]), Ok(()));
+        let size = open.gpu.limits().max_buffer_size + 4;
+        let _refused = open.gpu.create_buffer(&wgpu::BufferDescriptor {
+            label: None,
+            size,
+            usage: wgpu::BufferUsages::STORAGE,
+            mapped_at_creation: false,
+        });
+        let error = open.check().unwrap_err();
+        assert!(
+            matches!(&error, Error::Failed { reason, .. } if reason.contains(&size.to_string())),
+            "{error}"
+        );
+        // The first thing that went wrong stays.
+        assert_eq!(open.upload_bytes(&handle, 0, &[1; 64]), Err(error));
+    }
+
+    #[test]
+    fn a_device_that_goes_away_is_an_error_and_no_panic() {
+        let Some(open) = alone() else { return };
+        let handle = open.client().empty(64);
+        assert_eq!(open.upload_bytes(&handle, 0, &[1; 64]), Ok(()));
+        open.gpu.destroy();
+        let error = open.upload_bytes(&handle, 0, &[1; 64]).unwrap_err();
+        assert!(
+            matches!(error, Error::Failed { .. } | Error::Lost { .. }),
+            "{error}"
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "68 bytes at 0 do not fit into 64")]
+    fn more_than_there_is_room_for_is_not_written() {
+        let Some(open) = alone() else {
+            panic!("68 bytes at 0 do not fit into 64");
+        };
+        let handle = open.client().empty(64);
+        let _ = open.upload_bytes(&handle, 0, &[1; 68]);
     }
 }
