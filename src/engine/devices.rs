@@ -16,6 +16,7 @@ mod open;
 
 use std::cmp::Reverse;
 use std::fmt;
+use std::sync::OnceLock;
 
 pub use choice::Choice;
 #[cfg(all(feature = "cuda", not(target_os = "macos")))]
@@ -251,15 +252,19 @@ impl Error {
     }
 }
 
-/// What there is besides the CPU, usable or not.
+/// What there is besides the CPU, usable or not. Drivers are asked once in a process.
 pub fn list() -> Vec<Device> {
-    #[allow(unused_mut, reason = "some builds have neither")]
-    let mut devices = Vec::new();
-    #[cfg(not(target_os = "macos"))]
-    devices.extend(cuda::list());
-    #[cfg(feature = "wgpu")]
-    devices.extend(adapters::list());
-    devices
+    static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
+    let ask = || {
+        #[allow(unused_mut, reason = "some builds have neither")]
+        let mut devices = Vec::new();
+        #[cfg(not(target_os = "macos"))]
+        devices.extend(cuda::list());
+        #[cfg(feature = "wgpu")]
+        devices.extend(adapters::list());
+        devices
+    };
+    DEVICES.get_or_init(ask).clone()
 }
 
 /// What `choice` comes to for a model that takes `need` bytes, and what is worth saying about that.

@@ -136,3 +136,64 @@ fn the_environment_chooses_too() {
         "{error}"
     );
 }
+
+/// NVIDIA's driver as far as it is asked: two cards, of which one is part of the processor.
+#[cfg(target_os = "linux")]
+const DRIVER: &str = r#"
+#include <stddef.h>
+#include <string.h>
+int cuInit(unsigned flags) { return flags; }
+int cuDriverGetVersion(int *version) { *version = 12040; return 0; }
+int cuDeviceGetCount(int *count) { *count = 2; return 0; }
+int cuDeviceGet(int *device, int index) { *device = 40 + index; return 0; }
+int cuDeviceGetName(char *name, int size, int device) {
+    strncpy(name, device == 40 ? "Card \xc3\xa9" : "Part", size);
+    return 0;
+}
+int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+    *bytes = device == 40 ? 80000000000 : 1000000000;
+    return 0;
+}
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    *value = attribute == 18 && device == 41;
+    return 0;
+}
+"#;
+
+#[test]
+#[cfg(target_os = "linux")]
+fn cards_are_listed_as_the_driver_of_nvidia_has_them() {
+    let program = Program::new();
+    program.file("driver.c", DRIVER);
+    let compiler = std::process::Command::new("cc")
+        .args(["-shared", "-fPIC", "-o", "libcuda.so.1", "driver.c"])
+        .current_dir(program.home.path())
+        .status();
+    if compiler.is_err() {
+        // Without a C compiler this is left out.
+        return;
+    }
+    let mut command = without_drivers(program.command(&["devices", "--json"]));
+    command.env("LD_LIBRARY_PATH", program.home.path());
+    let all = listed(command);
+    let mut cards = all["devices"].as_array().unwrap()[1..].to_vec();
+    for card in &mut cards {
+        // What is missing to use them is another matter.
+        let card = card.as_object_mut().unwrap();
+        assert_eq!(card.remove("usable"), Some(Value::Bool(false)));
+        assert!(card.remove("reason").is_some());
+    }
+    assert_eq!(
+        Value::Array(cards),
+        serde_json::json!([
+            {
+                "device": "cuda:0", "name": "Card \u{e9}", "kind": "discrete", "memory_bytes": 80_000_000_000_u64,
+                "largest_buffer_bytes": 80_000_000_000_u64, "driver": "CUDA 12.4"
+            },
+            {
+                "device": "cuda:1", "name": "Part", "kind": "integrated", "memory_bytes": 1_000_000_000,
+                "largest_buffer_bytes": 1_000_000_000, "driver": "CUDA 12.4"
+            }
+        ])
+    );
+}

@@ -45,7 +45,7 @@ pub fn list() -> Vec<Device> {
     devices(&Driver(library), &usable).unwrap_or_default()
 }
 
-/// Starts cubecl on `device`, which [`list`] gave. `kernels` is where compiled kernels are kept for the next start; only
+/// Starts cubecl on `device`, which [`list`](super::list) gave. `kernels` is where compiled kernels are kept for the next start; only
 /// the first call in a process decides that.
 ///
 /// # Errors

@@ -8,10 +8,7 @@ use cubecl::client::ComputeClient;
 use cubecl::future::block_on;
 use cubecl::server::Handle;
 use cubecl::wgpu::{RuntimeOptions, WgpuDevice, WgpuRuntime, WgpuSetup, init_device};
-use wgpu::{
-    Adapter, DeviceDescriptor, DeviceLostReason, Features, MemoryHints, PollType, Queue,
-    SubmissionIndex,
-};
+use wgpu::{Adapter, DeviceLostReason, PollType, Queue, SubmissionIndex};
 
 use super::attempt::attempt;
 use super::{Device, Error, adapters, kernel_cache};
@@ -111,6 +108,7 @@ fn request(adapter: &Adapter) -> Result<(wgpu::Device, Queue), String> {
     }
     #[cfg(not(target_os = "macos"))]
     {
+        use wgpu::{DeviceDescriptor, Features, MemoryHints};
         // SPIR-V needs extensions that wgpu does not ask for by itself.
         if let Some(opened) = block_on(cubecl::wgpu::vulkan::request_vulkan_device(adapter)) {
             return Ok(opened);
