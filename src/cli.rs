@@ -4,6 +4,7 @@ mod args;
 mod bench;
 mod chat;
 mod config;
+mod devices;
 mod error;
 mod info;
 mod interrupt;
@@ -89,6 +90,8 @@ enum Command {
     Info(args::Info),
     /// Fetch a model into the Hugging Face cache
     Pull(pull::Args),
+    /// List what there is to run on
+    Devices(devices::Args),
     /// Print the commented default configuration, and where files are
     Config(config::Config),
     /// Print the completion script of a shell
@@ -119,6 +122,7 @@ fn execute(command: Command) -> anyhow::Result<u8> {
         Command::Run(args) => run::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Info(args) => print(&info::run(&args)?),
+        Command::Devices(args) => print(&devices::run(&args)?),
         Command::Config(args) => print(&config::run(&args)?),
         Command::Pull(args) => pull::run(&args).map(|()| Exit::Success),
         Command::Completions { shell } => {

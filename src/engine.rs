@@ -1,11 +1,13 @@
 //! The engine: token ids in, token ids out. It knows no text, no roles and no terminal.
 //!
 //! [`model`] is gpt-oss on one page, written over the operations of [`backend`]; [`candle`] runs them on the CPU
-//! and [`twin`] is the slow, obvious version of them; [`generator`] is the loop around it all.
+//! and [`twin`] is the slow, obvious version of them; [`generator`] is the loop around it all. [`devices`] says what
+//! else there is to compute on.
 
 pub mod backend;
 pub mod cache;
 pub mod candle;
+pub mod devices;
 pub mod generator;
 pub mod model;
 pub mod rope;
@@ -16,6 +18,7 @@ pub mod twin;
 
 use std::fmt;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,6 +29,7 @@ use crate::checkpoint::Checkpoint;
 use backend::Engine;
 use cache::KvCache;
 use candle::kernels::{Q8Quad, QUAD};
+use devices::Chosen;
 use model::Transformer;
 
 /// Asks a running generation to stop; one per turn, so that a late request cannot hit the next one.
@@ -137,6 +141,10 @@ impl Dense {
 /// What to run with.
 #[derive(Clone, Debug, Default)]
 pub struct EngineOptions {
+    /// What to run on. `Auto` here knows nothing of what the model needs: [`devices::choose`] does.
+    pub device: devices::Choice,
+    /// Where compiled kernels of a GPU are kept for the next start; `None`: nowhere.
+    pub kernel_cache: Option<PathBuf>,
     /// How the history is stored.
     pub kv_type: KvType,
     /// Positions the history may hold; `None`: as many as the checkpoint was made for.
@@ -252,6 +260,9 @@ pub enum Error {
     /// The device or the system failed.
     #[error("{0}")]
     Device(String),
+    /// There is no such device, or it cannot be used, or it failed.
+    #[error(transparent)]
+    Gpu(#[from] devices::Error),
 }
 
 /// A model with its cache behind one object-safe face: what [`Generator`] drives.
@@ -341,14 +352,21 @@ impl<E: Engine> LanguageModel for Loaded<E> {
     }
 }
 
-/// Loads a checkpoint onto the CPU.
+/// Loads a checkpoint onto the device of `options`.
 ///
 /// # Errors
-/// [`Error::Context`], [`Error::Device`]
+/// [`Error::Context`], [`Error::Device`], [`Error::Gpu`]
 pub fn load(
     checkpoint: &Checkpoint,
     options: &EngineOptions,
 ) -> Result<Box<dyn LanguageModel>, Error> {
-    let engine = candle::Cpu::new(options)?;
-    Ok(Box::new(Loaded::new(engine, checkpoint, options)?))
+    match devices::choose(&options.device, checkpoint.summary().weight_bytes())?.0 {
+        Chosen::Cpu => {
+            let engine = candle::Cpu::new(options)?;
+            Ok(Box::new(Loaded::new(engine, checkpoint, options)?))
+        }
+        Chosen::Gpu(device) => Err(Error::Device(format!(
+            "`{device}`: there is no engine for it yet"
+        ))),
+    }
 }

@@ -18,6 +18,7 @@ use crate::engine;
 use crate::harmony::{self, Conversation, DeveloperContent, Parser, SystemContent};
 use crate::tokenizer;
 
+pub use crate::engine::devices::{self, Choice as DeviceChoice};
 pub use crate::engine::{
     Cancel, Compute, Dense, EngineOptions as LoadOptions, KvType, Sampling, Stats,
 };

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub use given::{Given, KEYS, MOST_THREADS, variable};
 pub use paths::Paths;
 
-use crate::session::{Compute, Dense, KvType, Reasoning, Sampling};
+use crate::session::{Compute, Dense, DeviceChoice, KvType, Reasoning, Sampling};
 
 /// The commented configuration file that says what the defaults are.
 pub const DEFAULT_CONFIG: &str = include_str!("../assets/config.toml");
@@ -133,6 +133,7 @@ pub struct Settings {
     pub max_tokens: Option<usize>,
     pub context: Option<usize>,
     pub kv_type: KvType,
+    pub device: DeviceChoice,
     pub compute: Option<Compute>,
     pub dense: Dense,
     /// A set of CPU kernels by name.
@@ -157,6 +158,7 @@ impl Default for Settings {
             max_tokens: None,
             context: None,
             kv_type: KvType::default(),
+            device: DeviceChoice::default(),
             compute: None,
             dense: Dense::default(),
             kernels: None,

@@ -42,6 +42,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("anyhow", &["cli", "main"]),
     ("burn", &["engine"]),
     ("burn_candle", &["engine"]),
+    ("burn_cuda", &["engine"]),
     ("burn_wgpu", &["engine"]),
     ("bytemuck", &["checkpoint", "engine"]),
     ("candle_core", &["engine"]),
@@ -50,10 +51,12 @@ const CRATES: &[(&str, &[&str])] = &[
     ("clap_mangen", &["cli"]),
     ("console", &["cli"]),
     ("crossterm", &["tui"]),
+    ("cubecl", &["engine"]),
     ("half", &["checkpoint", "engine"]),
     ("hf_hub", &["hub"]),
     ("indicatif", &["cli"]),
     ("jiff", &["harmony", "session", "store", "cli"]),
+    ("libloading", &["engine"]),
     ("memmap2", &["checkpoint"]),
     ("nix", &["hub", "engine", "session", "tui", "cli"]),
     ("pulldown_cmark", &["tui"]),
@@ -109,6 +112,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("toml", &["settings"]),
     ("unicode_segmentation", &["tui"]),
     ("ureq", &["hub"]),
+    ("wgpu", &["engine"]),
 ];
 
 /// A source file: its path below `src/` and what the rules look at.

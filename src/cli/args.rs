@@ -4,12 +4,15 @@ use std::num::IntErrorKind;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 
 use super::error::Failure;
+use super::model;
 use crate::hub::ModelRef;
-use crate::session::{Compute, Dense, KvType, LoadOptions, Reasoning};
-use crate::settings::{COMPUTE, Choice, DENSE, Given, KV_TYPES, MOST_THREADS, Named, Settings};
+use crate::session::{Compute, Dense, DeviceChoice, KvType, LoadOptions, Reasoning};
+use crate::settings::{
+    COMPUTE, Choice, DENSE, Given, KV_TYPES, MOST_THREADS, Named, Paths, Settings,
+};
 
 /// Which model and how its history is kept.
 #[derive(Args, Debug)]
@@ -155,9 +158,10 @@ pub struct SamplingArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = MACHINE)]
 pub struct MachineArgs {
-    /// What to run on
-    #[arg(long, value_name = "DEVICE", value_enum, default_value_t)]
-    pub device: Device,
+    /// What to run on: `auto`, `cpu`, `vulkan`, `metal` or `cuda`, and which of several: `vulkan:1`; `gptoss devices`
+    /// lists them [default: auto]
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<DeviceChoice>,
     /// How far activations are rounded for products [default: auto]
     #[arg(long, value_name = "TYPE", value_parser = named(COMPUTE))]
     pub compute: Option<Choice<Compute>>,
@@ -167,19 +171,9 @@ pub struct MachineArgs {
     /// CPU kernels by name, or `auto`: the fastest [default: auto]
     #[arg(long, value_name = "NAME")]
     pub kernels: Option<String>,
-    /// Threads to compute with [default: one per core]
+    /// Threads to compute with on the CPU [default: one per core]
     #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     pub threads: Option<usize>,
-}
-
-/// `--device`
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Device {
-    /// The fastest there is
-    #[default]
-    Auto,
-    /// The processor
-    Cpu,
 }
 
 impl ModelArgs {
@@ -214,6 +208,7 @@ impl MachineArgs {
     /// What these flags say.
     pub fn given(&self) -> Given {
         Given {
+            device: self.device,
             compute: self.compute,
             dense: self.dense,
             kernels: self.kernels.as_deref().map(Choice::from),
@@ -227,9 +222,23 @@ impl MachineArgs {
     /// # Errors
     /// When this machine cannot do it so.
     pub fn load_options(&self, settings: &Settings) -> anyhow::Result<LoadOptions> {
-        // One device so far: every choice means it.
-        let (Device::Auto | Device::Cpu) = self.device;
+        if let (Some(kernels), true) = (&self.kernels, settings.device.is_gpu()) {
+            return Err(Failure::usage(
+                format!(
+                    "--kernels {kernels} chooses among CPU kernels and the device is `{}`",
+                    settings.device
+                ),
+                "leave --kernels out, or take --device cpu",
+            )
+            .into());
+        }
+        // Whether there is such a device is known at once, what the model needs is not.
+        if settings.device.is_gpu() {
+            model::device(settings.device, 0)?;
+        }
         let options = LoadOptions {
+            device: settings.device,
+            kernel_cache: Paths::kernels(|name| std::env::var_os(name)),
             kv_type: settings.kv_type,
             context: settings.context,
             threads: settings.threads,

@@ -17,8 +17,8 @@ use super::interrupt::Interrupt;
 use super::{Exit, config, model, print};
 use crate::checkpoint::Checkpoint;
 use crate::engine::{self, Cancel};
-use crate::session::LoadOptions;
 use crate::session::memory::{self, Machine};
+use crate::session::{DeviceChoice, LoadOptions};
 use crate::settings::Settings;
 use cost::Cost;
 use measure::{Bench, Kind, Peak, Test};
@@ -101,7 +101,7 @@ fn repetitions(text: &str) -> Result<usize, String> {
 /// What is wrong with flags, the model, or its numbers.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let settings = config::load(args.model.given().or(args.machine.given()))?.settings();
-    let options = args.machine.load_options(&settings)?;
+    let mut options = args.machine.load_options(&settings)?;
     let opening = Instant::now();
     let checkpoint = model::open(&settings, false)?;
     let opened = opening.elapsed();
@@ -112,7 +112,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(left_out) = &plan.left_out {
         progress.note("note:", left_out);
     }
-    warn_of_memory(&checkpoint, &settings, &plan, &progress)?;
+    options.device = check_memory(&checkpoint, &settings, &plan, &progress)?;
     let interrupt = Interrupt::install(progress.eraser()).context("cannot handle signals")?;
     let mut report = measure(args, &checkpoint, &options, &plan, &progress, &interrupt)?;
     report.load += opened;
@@ -161,12 +161,13 @@ impl Plan {
     }
 }
 
-fn warn_of_memory(
+/// Says what memory will be like, and chooses the device by it.
+fn check_memory(
     checkpoint: &Checkpoint,
     settings: &Settings,
     plan: &Plan,
     progress: &Progress,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<DeviceChoice> {
     let needed = memory::Plan::new(
         &checkpoint.config,
         checkpoint.summary().weight_bytes(),
@@ -174,12 +175,16 @@ fn warn_of_memory(
         settings.dense,
         plan.positions(),
     );
-    if let Some(machine) = Machine::here()
+    let (device, note) = model::device(settings.device, needed.needed())?;
+    if let Some(note) = note {
+        progress.note("note:", &note);
+    }
+    if let Some(machine) = Machine::here().filter(|_| !device.is_gpu())
         && let Some(warning) = model::check_memory(&needed, machine)?
     {
         progress.note("warning:", &warning);
     }
-    Ok(())
+    Ok(device)
 }
 
 /// Bandwidth, load, first token, the tests, bandwidth: in this order, and what a signal leaves of it.

@@ -347,11 +347,20 @@ fn load(
         options.dense,
         options.context.unwrap_or(0),
     );
-    let warning = match Machine::here() {
+    let (device, note) = model::device(options.device, plan.needed())?;
+    let warning = match Machine::here().filter(|_| !device.is_gpu()) {
         Some(machine) => model::check_memory(&plan, machine)?,
         None => None,
     };
-    let model = Model::load(&checkpoint, options)?;
+    let warning = match (note, warning) {
+        (Some(note), Some(warning)) => Some(format!("{note}; {warning}")),
+        (note, warning) => note.or(warning),
+    };
+    let options = LoadOptions {
+        device,
+        ..options.clone()
+    };
+    let model = Model::load(&checkpoint, &options)?;
     let most = checkpoint.config.max_position_embeddings;
     Ok(loaded(&settings.model, model, most, warning))
 }

@@ -60,5 +60,7 @@ fn listed(paths: &Paths) -> String {
         let missing = if path.exists() { "" } else { " (not there)" };
         format!("{name:<14} {}{missing}\n", path.display())
     };
-    line("configuration", &paths.config) + &line("sessions", &paths.sessions())
+    line("configuration", &paths.config)
+        + &line("sessions", &paths.sessions())
+        + &line("cache", &paths.cache)
 }

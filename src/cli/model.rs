@@ -7,6 +7,7 @@ use super::pull;
 use crate::checkpoint::{Checkpoint, Config};
 use crate::hub::{Hub, Located, ModelRef, decimal_bytes as bytes};
 use crate::session::memory::{Fit, Machine, Plan};
+use crate::session::{DeviceChoice, devices};
 use crate::settings::Settings;
 
 /// Opens the model of the settings. What is not there is offered for download when `interactive`.
@@ -98,6 +99,17 @@ pub fn named(settings: &Settings) -> anyhow::Result<ModelRef> {
         .model
         .parse()
         .context("the `model` that is configured cannot be used")
+}
+
+/// What `choice` comes to for a model that needs `bytes`, and what is worth saying about that.
+///
+/// # Errors
+/// When a device that was asked for by name is not there, cannot be used, or is too small.
+pub fn device(choice: DeviceChoice, bytes: u64) -> anyhow::Result<(DeviceChoice, Option<String>)> {
+    match devices::choose(&choice, bytes) {
+        Ok((chosen, note)) => Ok((chosen.choice(), note)),
+        Err(error) => Err(Failure::new(error.to_string(), error.way_out()).into()),
+    }
 }
 
 /// What is worth saying about `plan` before the model is loaded.

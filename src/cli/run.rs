@@ -45,7 +45,7 @@ pub fn run(args: &args::Run) -> anyhow::Result<Exit> {
         .sampling
         .validate()
         .map_err(|error| Failure::usage(error.to_string(), ""))?;
-    let load_options = args.machine.load_options(&settings)?;
+    let mut load_options = args.machine.load_options(&settings)?;
     let prompt = prompt(args, &settings)?;
     let answer = match &args.output {
         Some(path) => Answer::file(path)?,
@@ -59,9 +59,16 @@ pub fn run(args: &args::Run) -> anyhow::Result<Exit> {
     let weights = checkpoint.summary().weight_bytes();
     let (kv_type, dense) = (load_options.kv_type, load_options.dense);
     let plan = |context| Plan::new(&checkpoint.config, weights, kv_type, dense, context);
-    let machine = Machine::here();
+    let planned = plan(settings.context.unwrap_or(0));
+    let (device, note) = model::device(load_options.device, planned.needed())?;
+    if let Some(note) = note {
+        screen.warn(&note);
+    }
+    load_options.device = device;
+    // What a GPU holds is no memory of this machine.
+    let machine = Machine::here().filter(|_| !device.is_gpu());
     if let Some(machine) = machine
-        && let Some(warning) = model::check_memory(&plan(settings.context.unwrap_or(0)), machine)?
+        && let Some(warning) = model::check_memory(&planned, machine)?
     {
         screen.warn(&warning);
     }

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::str::FromStr;
 
 use super::{COMPUTE, Choice, DENSE, Error, KV_TYPES, Named, Settings, ThemeName};
-use crate::session::{Compute, Dense, KvType, Reasoning, Sampling};
+use crate::session::{Compute, Dense, DeviceChoice, KvType, Reasoning, Sampling};
 
 /// Every setting: the key of the configuration file, and `--key` where there is a flag.
-pub const KEYS: [&str; 20] = [
+pub const KEYS: [&str; 21] = [
     "model",
     "system",
     "reasoning",
@@ -20,6 +20,7 @@ pub const KEYS: [&str; 20] = [
     "max-tokens",
     "context",
     "kv-type",
+    "device",
     "compute",
     "dense",
     "kernels",
@@ -36,7 +37,7 @@ pub fn variable(key: &str) -> String {
 }
 
 /// Variables that are no settings.
-const OTHER_VARIABLES: [&str; 2] = ["GPTOSS_CONFIG", "GPTOSS_STATE_DIR"];
+const OTHER_VARIABLES: [&str; 3] = ["GPTOSS_CONFIG", "GPTOSS_STATE_DIR", "GPTOSS_CACHE_DIR"];
 
 /// More threads than any machine has cores; the system would be asked for each of them.
 pub const MOST_THREADS: usize = 4096;
@@ -94,6 +95,7 @@ pub struct Given {
     pub max_tokens: Option<usize>,
     pub context: Option<usize>,
     pub kv_type: Option<KvType>,
+    pub device: Option<DeviceChoice>,
     pub compute: Option<Choice<Compute>>,
     pub dense: Option<Dense>,
     pub kernels: Option<Choice<String>>,
@@ -133,6 +135,7 @@ impl Given {
             max_tokens: self.max_tokens.or(other.max_tokens),
             context: self.context.or(other.context),
             kv_type: self.kv_type.or(other.kv_type),
+            device: self.device.or(other.device),
             compute: self.compute.or(other.compute),
             dense: self.dense.or(other.dense),
             kernels: self.kernels.or(other.kernels),
@@ -170,6 +173,7 @@ impl Given {
             max_tokens: self.max_tokens,
             context: self.context,
             kv_type: self.kv_type.unwrap_or(default.kv_type),
+            device: self.device.unwrap_or(default.device),
             compute: self.compute.and_then(Choice::chosen),
             dense: self.dense.unwrap_or(default.dense),
             kernels: self.kernels.and_then(Choice::chosen),
@@ -220,6 +224,11 @@ impl Given {
             "max-tokens" => self.max_tokens = Some(value.whole(key, 1)?),
             "context" => self.context = Some(value.whole(key, 1)?),
             "kv-type" => self.kv_type = Some(value.named(key, KV_TYPES)?),
+            "device" => {
+                let text = value.clone().text(key)?;
+                let choice = text.parse();
+                self.device = Some(choice.map_err(|_| value.wrong(key, DeviceChoice::EXPECTED))?);
+            }
             "compute" => self.compute = Some(value.named(key, COMPUTE)?),
             "dense" => self.dense = Some(value.named(key, DENSE)?),
             "kernels" => {

@@ -12,6 +12,8 @@ pub struct Paths {
     pub config: PathBuf,
     /// `$GPTOSS_STATE_DIR`, else `$XDG_STATE_HOME/gptoss`, else `~/.local/state/gptoss`.
     pub state: PathBuf,
+    /// `$GPTOSS_CACHE_DIR`, else `$XDG_CACHE_HOME/gptoss`, else `~/.cache/gptoss`. Nothing in it is missed.
+    pub cache: PathBuf,
 }
 
 impl Paths {
@@ -26,12 +28,24 @@ impl Paths {
             state: chosen(&env, "GPTOSS_STATE_DIR")
                 .or_else(|| Some(base(&env, "XDG_STATE_HOME", ".local/state")?.join("gptoss")))
                 .ok_or_else(|| home("GPTOSS_STATE_DIR"))?,
+            cache: Self::cache(&env).ok_or_else(|| home("GPTOSS_CACHE_DIR"))?,
         })
     }
 
     /// Where conversations are saved.
     pub fn sessions(&self) -> PathBuf {
         self.state.join("sessions")
+    }
+
+    /// The cache, if anything says where it would be.
+    fn cache(env: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+        chosen(env, "GPTOSS_CACHE_DIR")
+            .or_else(|| Some(base(env, "XDG_CACHE_HOME", ".cache")?.join("gptoss")))
+    }
+
+    /// Where compiled kernels are, if anything says where they would be.
+    pub fn kernels(env: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+        Some(Self::cache(&env)?.join("kernels"))
     }
 
     /// The configuration file, if anything says where it would be.

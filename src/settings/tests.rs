@@ -56,6 +56,7 @@ fn everything() -> Settings {
         max_tokens: Some(500),
         context: Some(8192),
         kv_type: KvType::F32,
+        device: "vulkan:1".parse().unwrap(),
         compute: Some(Compute::Int8),
         dense: Dense::Q8,
         kernels: Some("avx2".to_owned()),
@@ -99,6 +100,7 @@ fn the_environment_sets_everything() {
         ("GPTOSS_MAX_TOKENS", "500"),
         ("GPTOSS_CONTEXT", "8192"),
         ("GPTOSS_KV_TYPE", "f32"),
+        ("GPTOSS_DEVICE", "vulkan:1"),
         ("GPTOSS_COMPUTE", "int8"),
         ("GPTOSS_DENSE", "q8"),
         ("GPTOSS_KERNELS", "avx2"),
@@ -126,6 +128,7 @@ fn refuses_every_wrong_file_with_line_value_and_what_was_expected() {
     compute: `config.toml`, line 1: `compute` is "fp16", expected "auto", "f32", "bf16", "int16" or "int8"
     context_list: `config.toml`, line 1: `context` is a list, expected a whole number from 1 on
     dense: `config.toml`, line 1: `dense` is true, expected "bf16" or "q8"
+    device: `config.toml`, line 1: `device` is "gpu", expected auto, cpu, vulkan, metal or cuda; a number chooses among several: vulkan:1
     kernels_number: `config.toml`, line 1: `kernels` is 512, expected text in quotes
     kv_type: `config.toml`, line 1: `kv-type` is "q4", expected "bf16", "f32" or "q8"
     max_tokens_zero: `config.toml`, line 1: `max-tokens` is 0, expected a whole number from 1 on
@@ -137,7 +140,7 @@ fn refuses_every_wrong_file_with_line_value_and_what_was_expected() {
     save_number: `config.toml`, line 1: `save` is 1, expected true or false (without quotes)
     seed_negative: `config.toml`, line 1: `seed` is -1, expected a whole number from 0 on
     syntax: `config.toml`, line 2: invalid basic string, expected `"`
-    table: `config.toml`, line 1: there is no setting `sampling`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, compute, dense, kernels, threads, theme, mouse, save or show-thinking
+    table: `config.toml`, line 1: there is no setting `sampling`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, device, compute, dense, kernels, threads, theme, mouse, save or show-thinking
     temperature_nan: `config.toml`, line 1: `temperature` is NaN, expected 0 (the likeliest token) to 100
     temperature_range: `config.toml`, line 2: `temperature` is -0.5, expected 0 (the likeliest token) to 100
     temperature_type: `config.toml`, line 1: `temperature` is "1.0", expected a number
@@ -146,7 +149,7 @@ fn refuses_every_wrong_file_with_line_value_and_what_was_expected() {
     top_k_fraction: `config.toml`, line 1: `top-k` is 1.5, expected a whole number from 0 on
     top_p_range: `config.toml`, line 1: `top-p` is 0, expected above 0, at most 1 (keeps all)
     twice: `config.toml`, line 2: duplicate key: `seed`
-    unknown_key: `config.toml`, line 3: there is no setting `temprature`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, compute, dense, kernels, threads, theme, mouse, save or show-thinking
+    unknown_key: `config.toml`, line 3: there is no setting `temprature`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, device, compute, dense, kernels, threads, theme, mouse, save or show-thinking
     "#);
 }
 
@@ -199,6 +202,7 @@ fn refuses_wrong_variables_by_name() {
         ("GPTOSS_KV_TYPE", "F32"),
         ("GPTOSS_COMPUTE", "fp16"),
         ("GPTOSS_DENSE", "q4"),
+        ("GPTOSS_DEVICE", "vulkan:"),
         ("GPTOSS_KERNELS", " "),
         ("GPTOSS_THEME", "dark"),
         ("GPTOSS_SAVE", "maybe"),
@@ -217,6 +221,7 @@ fn refuses_wrong_variables_by_name() {
     the environment variable GPTOSS_KV_TYPE: `kv-type` is `F32`, expected bf16, f32 or q8
     the environment variable GPTOSS_COMPUTE: `compute` is `fp16`, expected auto, f32, bf16, int16 or int8
     the environment variable GPTOSS_DENSE: `dense` is `q4`, expected bf16 or q8
+    the environment variable GPTOSS_DEVICE: `device` is `vulkan:`, expected auto, cpu, vulkan, metal or cuda; a number chooses among several: vulkan:1
     the environment variable GPTOSS_KERNELS: `kernels` is empty, expected "auto" or the name of a set
     the environment variable GPTOSS_THEME: `theme` is `dark`, expected standard, high-contrast or plain
     the environment variable GPTOSS_SAVE: `save` is `maybe`, expected true or false
@@ -356,16 +361,18 @@ fn paths_follow_the_base_directory_specification() {
     let paths = |variables: &[(&str, &str)]| {
         Paths::from_env(env(variables)).map_err(|error| error.to_string())
     };
-    let expected = |config: &str, state: &str| {
+    let expected = |config: &str, state: &str, cache: &str| {
         Ok(Paths {
             config: config.into(),
             state: state.into(),
+            cache: cache.into(),
         })
     };
     let home = ("HOME", "/home/x");
     let at_home = expected(
         "/home/x/.config/gptoss/config.toml",
         "/home/x/.local/state/gptoss",
+        "/home/x/.cache/gptoss",
     );
     assert_eq!(paths(&[home]), at_home);
     // Empty and relative ones are ignored.
@@ -374,11 +381,25 @@ fn paths_follow_the_base_directory_specification() {
         at_home
     );
     assert_eq!(
-        paths(&[home, ("XDG_CONFIG_HOME", "/c"), ("XDG_STATE_HOME", "/s")]),
-        expected("/c/gptoss/config.toml", "/s/gptoss")
+        paths(&[
+            home,
+            ("XDG_CONFIG_HOME", "/c"),
+            ("XDG_STATE_HOME", "/s"),
+            ("XDG_CACHE_HOME", "/k")
+        ]),
+        expected("/c/gptoss/config.toml", "/s/gptoss", "/k/gptoss")
     );
-    let own = [("GPTOSS_CONFIG", "my.toml"), ("GPTOSS_STATE_DIR", "/own")];
-    assert_eq!(paths(&own), expected("my.toml", "/own"));
+    let own = [
+        ("GPTOSS_CONFIG", "my.toml"),
+        ("GPTOSS_STATE_DIR", "/own"),
+        ("GPTOSS_CACHE_DIR", "/fast"),
+    ];
+    assert_eq!(paths(&own), expected("my.toml", "/own", "/fast"));
+    assert_eq!(
+        Paths::kernels(env(&own)),
+        Some(PathBuf::from("/fast/kernels"))
+    );
+    assert_eq!(Paths::kernels(env(&own[..2])), None);
     assert_eq!(
         paths(&own).unwrap().sessions(),
         PathBuf::from("/own/sessions")

@@ -44,16 +44,19 @@ fn says_where_files_are() {
     ----- stdout -----
     configuration  [home]/.config/gptoss/config.toml
     sessions       [home]/.local/state/gptoss/sessions (not there)
+    cache          [home]/.cache/gptoss (not there)
     ----- stderr -----
     ");
     let mut command = program.command(&["config", "--paths"]);
     command.env("GPTOSS_CONFIG", "/my/gptoss.toml");
     command.env("GPTOSS_STATE_DIR", "/my/state");
+    command.env("GPTOSS_CACHE_DIR", "/my/cache");
     insta::assert_snapshot!(transcript(&mut command), @"
     exit code: 0
     ----- stdout -----
     configuration  /my/gptoss.toml (not there)
     sessions       /my/state/sessions (not there)
+    cache          /my/cache (not there)
     ----- stderr -----
     ");
 }
@@ -162,7 +165,7 @@ fn a_wrong_configuration_is_an_error_that_says_where() {
     exit code: 1
     ----- stdout -----
     ----- stderr -----
-    error: `[home]/.config/gptoss/config.toml`, line 2: there is no setting `maxtokens`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, compute, dense, kernels, threads, theme, mouse, save or show-thinking
+    error: `[home]/.config/gptoss/config.toml`, line 2: there is no setting `maxtokens`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, device, compute, dense, kernels, threads, theme, mouse, save or show-thinking
 
     hint: `gptoss config` prints every setting with its default
     ");

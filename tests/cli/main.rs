@@ -15,6 +15,7 @@ mod bench;
 #[cfg(unix)]
 mod chat;
 mod config;
+mod devices;
 mod files;
 mod info;
 #[cfg(target_os = "linux")]

@@ -103,6 +103,16 @@ fn refuses_what_cannot_be_run_on() {
 
     For more information, try '--help'.
     ");
+    insta::assert_snapshot!(refused(&["--device", "gpu", "Hello!"]), @"
+    error: invalid value 'gpu' for '--device <DEVICE>': expected auto, cpu, vulkan, metal or cuda; a number chooses among several: vulkan:1
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(refused(&["--device", "vulkan", "--kernels", "portable", "Hello!"]), @"
+    error: --kernels portable chooses among CPU kernels and the device is `vulkan`
+
+    hint: leave --kernels out, or take --device cpu
+    ");
     insta::assert_snapshot!(refused(&["--threads", "0", "Hello!"]), @"
     error: invalid value '0' for '--threads <N>': expected a whole number from 1 to 4096
 
@@ -175,6 +185,7 @@ fn help_is_short_and_complete() {
       bench        Measure how fast a model runs here
       info         Show what a checkpoint holds, what it needs, and whether it fits here
       pull         Fetch a model into the Hugging Face cache
+      devices      List what there is to run on
       config       Print the commented default configuration, and where files are
       completions  Print the completion script of a shell
       man          Print the manual page of the program, or of one command
@@ -254,13 +265,14 @@ fn the_help_of_run_has_every_flag() {
       -q, --quiet          Nothing on standard error but errors
 
     Machine:
-          --device <DEVICE>  What to run on [default: auto] [possible values: auto, cpu]
+          --device <DEVICE>  What to run on: `auto`, `cpu`, `vulkan`, `metal` or `cuda`, and which of
+                             several: `vulkan:1`; `gptoss devices` lists them [default: auto]
           --compute <TYPE>   How far activations are rounded for products [default: auto] [possible
                              values: auto, f32, bf16, int16, int8]
           --dense <TYPE>     How the weights of attention, embedding and output are kept [default: bf16]
                              [possible values: bf16, q8]
           --kernels <NAME>   CPU kernels by name, or `auto`: the fastest [default: auto]
-          --threads <N>      Threads to compute with [default: one per core]
+          --threads <N>      Threads to compute with on the CPU [default: one per core]
 
     Text from files and standard input is UTF-8; a byte order mark is removed, CRLF becomes LF, and one
     line break at the end is removed. An argument is taken as it is, --raw text too. With a prompt
