@@ -518,6 +518,28 @@ fn the_smallest_and_largest_scales() {
 }
 
 #[test]
+fn nan_in_a_gate_or_an_up_is_not_clamped_away() {
+    for gpu in gpus() {
+        // Pair 0 has its gate from a block of scale 255, pair 1 its up.
+        let weights = Weights::new(
+            Kind::Mxfp4,
+            (1, 6, 32),
+            vec![0x3210_BA98; 24],
+            vec![255, 127, 127, 255, 127, 127],
+            vec![100.0; 6],
+        );
+        let uploaded = weights.upload(&gpu, &[0]);
+        for (t, _) in activations(&gpu, &uploaded, &[0.5; 32], &[0]) {
+            let t = read(&gpu, &t);
+            assert!(
+                t[0].is_nan() && t[1].is_nan() && (t[2] - 56.0).abs() < 1e-3,
+                "{t:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn slots_are_grouped_in_their_order() {
     for gpu in gpus() {
         for (slots, experts) in [(1, 1), (255, 8), (257, 128), (1000, 3), (4000, 32)] {
