@@ -41,7 +41,8 @@ pub struct ExpertWeights {
 pub struct Piece {
     /// Which ones.
     pub experts: Range<usize>,
-    /// `[experts, rows, cols]`: four words for each 32 values (MXFP4), or a word for two (BF16).
+    /// `[experts, rows, cols]`: four words for each 32 values (MXFP4), or a word for two (BF16; checkpoints have
+    /// `[experts, cols, rows]`).
     pub words: Buffer,
     /// MXFP4: the E8M0 bytes `[experts, rows, cols / 32]` of this piece, four to a word, without gaps.
     pub scales: Option<Buffer>,
@@ -115,7 +116,7 @@ pub fn pieces(
 
 /// What [`experts`] writes between its launches, all words.
 pub struct Work {
-    /// The activations.
+    /// The activations of each slot; where tokens are many, in the order of `order`.
     pub t: Buffer,
     /// Where each expert begins in `order`.
     pub offsets: Buffer,

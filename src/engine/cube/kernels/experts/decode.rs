@@ -180,7 +180,8 @@ fn gate_up_kernel(
     let mut input =
         SharedMemory::<Quad<f32>>::new(comptime!((shape.quads() * shape.stride()) as usize));
     let pair = CUBE_POS_X * comptime!(shape.height) + UNIT_POS_Y;
-    let row = (expert * pairs + u32::min(pair, pairs - 1u32)) * 2u32;
+    let gate_row = (expert * pairs + u32::min(pair, pairs - 1u32)) * 2u32 * vectors;
+    let up_row = gate_row + vectors;
     let from = slot / top_k * vectors;
     let mut gate = 0.0f32;
     let mut up = 0.0f32;
@@ -192,9 +193,8 @@ fn gate_up_kernel(
             scales,
             &mut held,
             0u32,
-            row * vectors,
-            start,
-            vectors,
+            gate_row + start,
+            up_row,
             shape,
         );
         load(
@@ -202,9 +202,8 @@ fn gate_up_kernel(
             scales,
             &mut held,
             shape.steps,
-            (row + 1u32) * vectors,
-            start,
-            vectors,
+            up_row + start,
+            up_row + vectors,
             shape,
         );
         stage(x, &mut input, from, start, vectors, shape);
@@ -272,9 +271,8 @@ fn down_kernel(
                     scales,
                     &mut held,
                     comptime!(i * shape.steps),
-                    of_row,
-                    start,
-                    vectors,
+                    of_row + start,
+                    of_row + vectors,
                     shape,
                 );
             }
@@ -332,26 +330,21 @@ fn hold(#[comptime] steps: u32) -> Held {
     }
 }
 
-/// A unit's part of a row into `held` from step `to` on, all loads at once. Past the end of the row the last vector
-/// is loaded.
+/// A unit's part of the vectors `from..` into `held` from step `to` on, all loads at once. Past the `end` of the row
+/// its last vector is loaded.
 #[cube]
-#[allow(
-    clippy::too_many_arguments,
-    reason = "a place in the weight and one in what is held"
-)]
 fn load(
     words: &Array<Quad<u32>>,
     scales: &Array<u32>,
     held: &mut Held,
     #[comptime] to: u32,
-    row: u32,
-    start: u32,
-    vectors: u32,
+    from: u32,
+    end: u32,
     #[comptime] shape: Shape,
 ) {
     #[unroll]
     for step in 0..shape.steps {
-        let at = row + u32::min(start + step * shape.lanes + UNIT_POS_X, vectors - 1u32);
+        let at = u32::min(from + step * shape.lanes + UNIT_POS_X, end - 1u32);
         held.words[(to + step) as usize] = words[at as usize];
         match shape.kind {
             Kind::Mxfp4 => held.scales[(to + step) as usize] = byte_at(scales, at),
