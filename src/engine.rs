@@ -7,6 +7,8 @@
 pub mod backend;
 pub mod cache;
 pub mod candle;
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+pub mod cube;
 pub mod devices;
 pub mod generator;
 pub mod model;
@@ -288,9 +290,27 @@ pub trait LanguageModel: Send {
         cancel: &Cancel,
     ) -> Result<Option<Vec<f32>>, Error>;
 
+    /// As [`forward`](Self::forward), but gives the `k` likeliest ids after the last token alone, with their logits,
+    /// falling, of equal ones the first. Where a logit is not finite, the inner option is `None`.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward).
+    fn likeliest(
+        &mut self,
+        tokens: &[u32],
+        k: usize,
+        cancel: &Cancel,
+    ) -> Result<Option<Likeliest>, Error> {
+        let logits = self.forward(tokens, 1, cancel)?;
+        Ok(logits.map(|logits| sampler::likeliest(&logits, k)))
+    }
+
     /// For the figures: `cpu (candle, avx2, compute f32, dense bf16, kv bf16, 2 threads)`.
     fn describe(&self) -> String;
 }
+
+/// Token ids with their logits, falling; `None` where a logit is not finite.
+pub type Likeliest = Option<Vec<(u32, f32)>>;
 
 /// A transformer on an engine, with its cache.
 pub struct Loaded<E: Engine> {
@@ -310,6 +330,7 @@ impl<E: Engine> Loaded<E> {
             return Err(Error::Context { context, max });
         }
         let transformer = Transformer::new(engine, checkpoint);
+        transformer.engine().check()?;
         let cache = transformer.new_cache(options.kv_type, context);
         Ok(Self { transformer, cache })
     }
@@ -335,20 +356,37 @@ impl<E: Engine> LanguageModel for Loaded<E> {
         cancel: &Cancel,
     ) -> Result<Option<Vec<f32>>, Error> {
         let Self { transformer, cache } = self;
-        let mut unless_cancelled = |_: usize, _: &_| {
-            if cancel.is_cancelled() {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        };
+        let mut after_block = unless_cancelled(cancel);
         transformer
             .engine()
-            .run(|| transformer.forward(tokens, logits, cache, &mut unless_cancelled))
+            .run(|| transformer.forward(tokens, logits, cache, &mut after_block))
+    }
+
+    fn likeliest(
+        &mut self,
+        tokens: &[u32],
+        k: usize,
+        cancel: &Cancel,
+    ) -> Result<Option<Likeliest>, Error> {
+        let Self { transformer, cache } = self;
+        let mut after_block = unless_cancelled(cancel);
+        transformer
+            .engine()
+            .run(|| transformer.likeliest(tokens, k, cache, &mut after_block))
     }
 
     fn describe(&self) -> String {
         self.transformer.engine().describe()
+    }
+}
+
+fn unless_cancelled<T>(cancel: &Cancel) -> impl FnMut(usize, &T) -> ControlFlow<()> + Send {
+    move |_, _| {
+        if cancel.is_cancelled() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 }
 
@@ -365,8 +403,47 @@ pub fn load(
             let engine = candle::Cpu::new(options)?;
             Ok(Box::new(Loaded::new(engine, checkpoint, options)?))
         }
-        Chosen::Gpu(device) => Err(Error::Device(format!(
-            "`{device}`: there is no engine for it yet"
+        Chosen::Gpu(device) => on_gpu(checkpoint, options, &device),
+    }
+}
+
+/// Loads a checkpoint onto a device other than the CPU.
+fn on_gpu(
+    checkpoint: &Checkpoint,
+    options: &EngineOptions,
+    device: &devices::Device,
+) -> Result<Box<dyn LanguageModel>, Error> {
+    let name = format!("{device} ({})", device.name);
+    match device.api {
+        #[cfg(feature = "wgpu")]
+        devices::Api::Metal | devices::Api::Vulkan => {
+            let open = devices::open_wgpu(device, options.kernel_cache.as_deref())?;
+            let (id, transfer) = (open.device.clone(), Box::new(open));
+            let engine = cube::Cube::<burn_wgpu::WgpuRuntime>::new(
+                id,
+                &name,
+                transfer,
+                &checkpoint.config,
+                options,
+            )?;
+            Ok(Box::new(Loaded::new(engine, checkpoint, options)?))
+        }
+        #[cfg(all(feature = "cuda", not(target_os = "macos")))]
+        devices::Api::Cuda => {
+            let id = devices::open_cuda(device, options.kernel_cache.as_deref())?;
+            let engine = cube::Cube::<cubecl::cuda::CudaRuntime>::new(
+                id,
+                &name,
+                Box::new(cube::Steps),
+                &checkpoint.config,
+                options,
+            )?;
+            Ok(Box::new(Loaded::new(engine, checkpoint, options)?))
+        }
+        #[allow(unreachable_patterns, reason = "what this build has none of is not listed as usable")]
+        api => Err(Error::Device(format!(
+            "`{device}`: {}",
+            api.missing().unwrap_or("this build cannot use it")
         ))),
     }
 }

@@ -11,7 +11,7 @@ use burn::tensor::backend::Backend;
 use burn::tensor::{Int, Tensor};
 
 use super::rope::Rope;
-use super::{Error, KvType};
+use super::{Error, KvType, sampler};
 use crate::checkpoint::{Bf16, Experts, Linear};
 
 /// Which experts each token goes to, in falling order of their logits, and with what weight.
@@ -41,6 +41,14 @@ pub trait Engine: Send + Sync {
 
     /// What the figures call it: `cpu (candle, avx2, compute f32, dense bf16, kv bf16, 2 threads)`.
     fn describe(&self) -> String;
+
+    /// What went wrong since it was asked last, on a device that tells late.
+    ///
+    /// # Errors
+    /// [`Error::Device`], [`Error::Gpu`]
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Runs a whole forward pass, where the engine's threads are at hand.
     fn run<R: Send>(&self, forward: impl FnOnce() -> R + Send) -> R {
@@ -76,20 +84,29 @@ pub trait Engine: Send + Sync {
     /// `x Wᵀ + b`: `[n, cols]` to `[n, rows]`.
     fn linear(&self, x: Tensor<Self::Burn, 2>, weight: &Self::Linear) -> Tensor<Self::Burn, 2>;
 
+    /// `residual + x Wᵀ + b`.
+    fn add_linear(
+        &self,
+        residual: Tensor<Self::Burn, 2>,
+        x: Tensor<Self::Burn, 2>,
+        weight: &Self::Linear,
+    ) -> Tensor<Self::Burn, 2> {
+        residual + self.linear(x, weight)
+    }
+
     /// Cosines and sines for `positions`.
     fn rotation(&self, positions: Range<usize>, rope: &Rope) -> Self::Rotation;
 
-    /// Rotates the halves of every head of `[n, heads, head_dim]`.
-    fn rotate(&self, x: Tensor<Self::Burn, 3>, rotation: &Self::Rotation) -> Tensor<Self::Burn, 3>;
-
-    /// Writes k and v, `[n, kv_heads, head_dim]`, at positions `start..start + n`, over what may be there.
+    /// Takes q, k and v apart, `[n, (heads + 2 kv_heads) · head_dim]` at positions `start..start + n`: rotates the
+    /// halves of every head of q and k, writes k and v into the history, over what may be there, and gives q,
+    /// `[n, heads, head_dim]`.
     fn append(
         &self,
         history: &mut Self::History,
         start: usize,
-        k: Tensor<Self::Burn, 3>,
-        v: Tensor<Self::Burn, 3>,
-    );
+        qkv: Tensor<Self::Burn, 2>,
+        rotation: &Self::Rotation,
+    ) -> Tensor<Self::Burn, 3>;
 
     /// Lets go of the memory of positions from `len` on, as far as that is simple.
     fn truncate(&self, history: &mut Self::History, len: usize);
@@ -113,9 +130,10 @@ pub trait Engine: Send + Sync {
         top_k: usize,
     ) -> Routing<Self::Burn>;
 
-    /// The chosen experts' MLPs, clamped at `limit`, summed by weight: `[n, hidden]` to `[n, hidden]`.
-    fn experts(
+    /// `residual` and the chosen experts' MLPs of `x`, clamped at `limit`, summed by weight: all `[n, hidden]`.
+    fn add_experts(
         &self,
+        residual: Tensor<Self::Burn, 2>,
         x: Tensor<Self::Burn, 2>,
         routing: Routing<Self::Burn>,
         experts: &Self::Experts,
@@ -131,4 +149,18 @@ pub trait Engine: Send + Sync {
         x: Tensor<Self::Burn, 2>,
         unembedding: &Self::Table,
     ) -> Result<Vec<f32>, Error>;
+
+    /// The `k` likeliest token ids after one row `[1, hidden]` with their logits, falling, of equal ones the first;
+    /// `None` where a logit is not finite.
+    ///
+    /// # Errors
+    /// As [`logits`](Self::logits).
+    fn likeliest(
+        &self,
+        x: Tensor<Self::Burn, 2>,
+        unembedding: &Self::Table,
+        k: usize,
+    ) -> Result<Option<Vec<(u32, f32)>>, Error> {
+        Ok(sampler::likeliest(&self.logits(x, unembedding)?, k))
+    }
 }

@@ -249,27 +249,29 @@ impl Engine for Cpu {
         Rotation { cos, sin }
     }
 
-    fn rotate(&self, x: Tensor<Burn, 3>, rotation: &Self::Rotation) -> Tensor<Burn, 3> {
-        let shape = x.dims();
-        let mut values = read(x);
-        elementwise::rotate(
-            &mut values,
-            shape[1],
-            shape[2],
-            &rotation.cos,
-            &rotation.sin,
-        );
-        wrap(values, shape)
-    }
-
     fn append(
         &self,
         history: &mut Self::History,
         start: usize,
-        k: Tensor<Burn, 3>,
-        v: Tensor<Burn, 3>,
-    ) {
-        history.write(start, &read(k), &read(v));
+        qkv: Tensor<Burn, 2>,
+        rotation: &Self::Rotation,
+    ) -> Tensor<Burn, 3> {
+        let [n, width] = qkv.dims();
+        let (kv, d) = (history.kv_heads() * history.head_dim(), history.head_dim());
+        let heads = (width - 2 * kv) / d;
+        let qkv = read(qkv);
+        let mut parts = [(0, heads * d), (heads * d, kv), (heads * d + kv, kv)]
+            .map(|(first, len)| -> Vec<f32> {
+                let rows = qkv.chunks_exact(width);
+                rows.flat_map(|row| &row[first..first + len]).copied().collect()
+            });
+        for part in &mut parts[..2] {
+            let heads = part.len() / n / d;
+            elementwise::rotate(part, heads, d, &rotation.cos, &rotation.sin);
+        }
+        let [q, k, v] = parts;
+        history.write(start, &k, &v);
+        wrap(q, [n, heads, d])
     }
 
     fn truncate(&self, history: &mut Self::History, len: usize) {
@@ -313,8 +315,9 @@ impl Engine for Cpu {
         }
     }
 
-    fn experts(
+    fn add_experts(
         &self,
+        residual: Tensor<Burn, 2>,
         x: Tensor<Burn, 2>,
         routing: Routing<Burn>,
         experts: &Self::Experts,
@@ -336,7 +339,7 @@ impl Engine for Cpu {
             &mut scratch,
             &mut y,
         );
-        wrap(y, shape)
+        residual + wrap(y, shape)
     }
 
     fn logits(&self, x: Tensor<Burn, 2>, unembedding: &Self::Table) -> Result<Vec<f32>, Error> {

@@ -82,6 +82,14 @@ impl Stats {
     }
 }
 
+/// What the next token is chosen by.
+enum Scores {
+    /// `[vocab_size]`
+    All(Vec<f32>),
+    /// Ids with their logits, falling.
+    Likeliest(Vec<(u32, f32)>),
+}
+
 fn rate(tokens: usize, time: Duration) -> Option<f64> {
     (tokens > 0 && !time.is_zero()).then(|| tokens as f64 / time.as_secs_f64())
 }
@@ -161,7 +169,8 @@ impl Generator {
             return Ok(output);
         }
 
-        let Some(mut logits) = self.prefill(request, &mut output.stats, on_event)? else {
+        let needs = sampler.needs();
+        let Some(mut scores) = self.prefill(request, needs, &mut output.stats, on_event)? else {
             output.finish = Finish::Cancelled;
             return Ok(output);
         };
@@ -169,8 +178,10 @@ impl Generator {
 
         let mut first = None;
         output.finish = loop {
-            self.check_finite(&logits)?;
-            let token = sampler.sample(&mut logits, &self.held);
+            let token = match &mut scores {
+                Scores::All(logits) => sampler.sample(logits, &self.held),
+                Scores::Likeliest(ids) => sampler.sample_likeliest(ids),
+            };
             output.tokens.push(token);
             let now = (self.clock)();
             let first = *first.get_or_insert(now);
@@ -189,8 +200,8 @@ impl Generator {
             } else if self.held.len() >= self.model.context() {
                 break Finish::Context;
             }
-            match self.forward(&[token], 1, &request.cancel)? {
-                Some(next) => logits = next,
+            match self.next(&[token], needs, &request.cancel)? {
+                Some(next) => scores = next,
                 None => break Finish::Cancelled,
             }
         };
@@ -247,13 +258,14 @@ impl Generator {
         }
     }
 
-    /// Brings the whole prompt into the cache and gives the logits after its last token; `None` when cancelled.
+    /// Brings the whole prompt into the cache and gives what comes after its last token; `None` when cancelled.
     fn prefill(
         &mut self,
         request: &Request<'_>,
+        needs: Option<usize>,
         stats: &mut Stats,
         on_event: &mut dyn FnMut(Event),
-    ) -> Result<Option<Vec<f32>>, Error> {
+    ) -> Result<Option<Scores>, Error> {
         let total = request.prompt.len();
         // The last token is always read: its logits are not kept.
         let reused = self.reuse(&request.prompt[..total - 1]);
@@ -266,18 +278,22 @@ impl Generator {
         loop {
             let done = self.held.len();
             let end = (done + CHUNK).min(total);
-            let logits = usize::from(end == total);
-            let Some(logits) = self.forward(&request.prompt[done..end], logits, &request.cancel)?
-            else {
+            let (chunk, mut scores) = (&request.prompt[done..end], None);
+            if end == total {
+                scores = self.next(chunk, needs, &request.cancel)?;
+            } else {
+                self.forward(chunk, 0, &request.cancel)?;
+            }
+            if self.held.len() < end {
                 return Ok(None);
-            };
+            }
             on_event(Event::Prefill {
                 done: end,
                 total,
                 reused,
             });
-            if end == total {
-                return Ok(Some(logits));
+            if scores.is_some() {
+                return Ok(scores);
             }
         }
     }
@@ -311,6 +327,33 @@ impl Generator {
         Ok(result)
     }
 
+    /// Runs `tokens` and gives what the sampler needs to choose the next one; `None` when cancelled.
+    fn next(
+        &mut self,
+        tokens: &[u32],
+        needs: Option<usize>,
+        cancel: &Cancel,
+    ) -> Result<Option<Scores>, Error> {
+        let Some(k) = needs else {
+            let Some(logits) = self.forward(tokens, 1, cancel)? else {
+                return Ok(None);
+            };
+            self.check_finite(&logits)?;
+            return Ok(Some(Scores::All(logits)));
+        };
+        if cancel.is_cancelled() {
+            return Ok(None);
+        }
+        let Some(likeliest) = self.model.likeliest(tokens, k, cancel)? else {
+            return Ok(None);
+        };
+        self.held.extend_from_slice(tokens);
+        match likeliest {
+            Some(likeliest) => Ok(Some(Scores::Likeliest(likeliest))),
+            None => Err(self.not_finite(self.held.len() - 1)),
+        }
+    }
+
     /// NaN would be drawn as token 0 for ever: it ends the run instead, and the cache that led to it is dropped.
     fn check_finite(&mut self, logits: &[f32]) -> Result<(), Error> {
         let Some(at) = logits.iter().position(|logit| !logit.is_finite()) else {
@@ -318,10 +361,12 @@ impl Generator {
         };
         let vocab_size = self.model.vocab_size();
         let first_row = self.held.len() - logits.len() / vocab_size;
+        Err(self.not_finite(first_row + at / vocab_size))
+    }
+
+    fn not_finite(&mut self, position: usize) -> Error {
         self.reuse(&[]);
-        Err(Error::NotFinite {
-            position: first_row + at / vocab_size,
-        })
+        Error::NotFinite { position }
     }
 }
 

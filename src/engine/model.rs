@@ -44,30 +44,11 @@ impl<E: Engine> AttentionBlock<E> {
         history: &mut E::History,
         start: usize,
     ) -> Tensor<E::Burn, 2> {
-        let [n, _] = x.dims();
-        let (heads, kv_heads, d) = (
-            config.num_attention_heads,
-            config.num_key_value_heads,
-            config.head_dim,
-        );
-
         let t = engine.rms_norm(x.clone(), &self.norm, config.rms_norm_eps as f32);
         let qkv = engine.linear(t, &self.qkv);
-        let (keys, values) = (heads * d, (heads + kv_heads) * d);
-        let q = qkv.clone().narrow(1, 0, keys).reshape([n, heads, d]);
-        let k = qkv
-            .clone()
-            .narrow(1, keys, kv_heads * d)
-            .reshape([n, kv_heads, d]);
-        let v = qkv
-            .narrow(1, values, kv_heads * d)
-            .reshape([n, kv_heads, d]);
-
-        let q = engine.rotate(q, rotation);
-        let k = engine.rotate(k, rotation);
-        engine.append(history, start, k, v);
+        let q = engine.append(history, start, qkv, rotation);
         let t = engine.attention(q, history, start, self.window, &self.sinks);
-        x + engine.linear(t, &self.out)
+        engine.add_linear(x, t, &self.out)
     }
 }
 
@@ -92,7 +73,7 @@ impl<E: Engine> MlpBlock<E> {
     fn forward(&self, engine: &E, x: Tensor<E::Burn, 2>, config: &Config) -> Tensor<E::Burn, 2> {
         let t = engine.rms_norm(x.clone(), &self.norm, config.rms_norm_eps as f32);
         let routing = engine.route(t.clone(), &self.router, config.experts_per_token);
-        x + engine.experts(t, routing, &self.experts, config.swiglu_limit as f32)
+        engine.add_experts(x, t, routing, &self.experts, config.swiglu_limit as f32)
     }
 }
 
@@ -162,7 +143,7 @@ impl<E: Engine> Transformer<E> {
     /// (1, 2, ...) and may break off: then nothing is committed and the result is `None`.
     ///
     /// # Errors
-    /// [`Error::Device`] where the device failed.
+    /// [`Error::Device`] and [`Error::Gpu`] where the device failed.
     pub fn forward(
         &self,
         tokens: &[u32],
@@ -170,12 +151,49 @@ impl<E: Engine> Transformer<E> {
         cache: &mut KvCache<E>,
         after_block: &mut AfterBlock<'_, E::Burn>,
     ) -> Result<Option<Vec<f32>>, Error> {
+        let Some(x) = self.residual(tokens, cache, after_block) else {
+            return Ok(None);
+        };
+        if logits == 0 {
+            self.engine.check()?;
+            return Ok(Some(Vec::new()));
+        }
+        let t = self.last(x, logits);
+        self.engine.logits(t, &self.unembedding).map(Some)
+    }
+
+    /// As [`forward`](Self::forward), but gives the `k` likeliest ids after the last token alone; see
+    /// [`Engine::likeliest`].
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward).
+    pub fn likeliest(
+        &self,
+        tokens: &[u32],
+        k: usize,
+        cache: &mut KvCache<E>,
+        after_block: &mut AfterBlock<'_, E::Burn>,
+    ) -> Result<Option<Option<Vec<(u32, f32)>>>, Error> {
+        let Some(x) = self.residual(tokens, cache, after_block) else {
+            return Ok(None);
+        };
+        let t = self.last(x, 1);
+        self.engine.likeliest(t, &self.unembedding, k).map(Some)
+    }
+
+    /// The residual stream `[n, hidden]` after the last block.
+    fn residual(
+        &self,
+        tokens: &[u32],
+        cache: &mut KvCache<E>,
+        after_block: &mut AfterBlock<'_, E::Burn>,
+    ) -> Option<Tensor<E::Burn, 2>> {
         let (n, start) = (tokens.len(), cache.len());
         let rotation = self.engine.rotation(start..start + n, &self.rope);
 
         let mut x = self.engine.embed(tokens, &self.embedding);
         if after_block(0, &x).is_break() {
-            return Ok(None);
+            return None;
         }
         for (i, (block, history)) in self.blocks.iter().zip(&mut cache.layers).enumerate() {
             x = block
@@ -183,19 +201,19 @@ impl<E: Engine> Transformer<E> {
                 .forward(&self.engine, x, &self.config, &rotation, history, start);
             x = block.mlp.forward(&self.engine, x, &self.config);
             if after_block(i + 1, &x).is_break() {
-                return Ok(None);
+                return None;
             }
         }
         cache.commit(n);
+        Some(x)
+    }
 
-        if logits == 0 {
-            return Ok(Some(Vec::new()));
-        }
-        let last = x.narrow(0, n - logits, logits);
-        let t = self
-            .engine
-            .rms_norm(last, &self.norm, self.config.rms_norm_eps as f32);
-        self.engine.logits(t, &self.unembedding).map(Some)
+    /// The last `rows` of `x`, as the unembedding takes them.
+    fn last(&self, x: Tensor<E::Burn, 2>, rows: usize) -> Tensor<E::Burn, 2> {
+        let [n, _] = x.dims();
+        let last = x.narrow(0, n - rows, rows);
+        self.engine
+            .rms_norm(last, &self.norm, self.config.rms_norm_eps as f32)
     }
 }
 

@@ -4,6 +4,7 @@
     reason = "values that switch a step off are compared as they were given"
 )]
 
+use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 
 use rand::rngs::SysRng;
@@ -129,6 +130,19 @@ impl Sampler {
         self.seed
     }
 
+    /// How many of the likeliest tokens decide; `None`: all do.
+    pub const fn needs(&self) -> Option<usize> {
+        if self.sampling.repetition_penalty != 1.0 {
+            None
+        } else if self.sampling.temperature == 0.0 {
+            Some(1)
+        } else if self.sampling.top_k > 0 {
+            Some(self.sampling.top_k)
+        } else {
+            None
+        }
+    }
+
     /// Chooses a token id by `logits`, `[vocab]`, all finite. `history` is what the repetition penalty looks at.
     pub fn sample(&mut self, logits: &mut [f32], history: &[u32]) -> u32 {
         if self.sampling.repetition_penalty != 1.0 {
@@ -137,7 +151,25 @@ impl Sampler {
         if self.sampling.temperature == 0.0 {
             return argmax(logits);
         }
-        self.keep_candidates(logits);
+        self.candidates.clear();
+        self.candidates.extend((0..).zip(logits.iter().copied()));
+        self.draw()
+    }
+
+    /// Chooses among the [`likeliest`] tokens, at least as many as the sampler [`needs`](Self::needs), as
+    /// [`sample`](Self::sample) does among all.
+    pub fn sample_likeliest(&mut self, likeliest: &[(u32, f32)]) -> u32 {
+        if self.sampling.temperature == 0.0 {
+            return likeliest[0].0;
+        }
+        self.candidates.clear();
+        self.candidates.extend(likeliest);
+        self.draw()
+    }
+
+    /// Draws one of the candidates, ids with their logits.
+    fn draw(&mut self) -> u32 {
+        self.keep_candidates();
         let total: f64 = self.candidates.iter().map(|&(_, p)| f64::from(p)).sum();
         let mut left = self.rng.random::<f64>() * total;
         for &(id, p) in &self.candidates {
@@ -151,11 +183,11 @@ impl Sampler {
             .iter()
             .rev()
             .find(|(_, p)| *p > 0.0)
-            .map_or_else(|| argmax(logits), |&(id, _)| id)
+            .map_or(0, |&(id, _)| id)
     }
 
-    /// Fills `candidates` with the tokens that may be drawn and their unnormalised probabilities: the likeliest is 1.
-    fn keep_candidates(&mut self, logits: &[f32]) {
+    /// Leaves of `candidates` the tokens that may be drawn, with their unnormalised probabilities: the likeliest is 1.
+    fn keep_candidates(&mut self) {
         let Sampling {
             temperature,
             top_k,
@@ -164,12 +196,6 @@ impl Sampler {
             ..
         } = self.sampling;
         let candidates = &mut self.candidates;
-        candidates.clear();
-        candidates.extend((0u32..).zip(logits.iter().copied()));
-
-        // Falling by logit; equal ones by id, so that a draw never depends on the order of a sort.
-        let likeliest_first =
-            |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
         if top_k > 0 && top_k < candidates.len() {
             candidates.select_nth_unstable_by(top_k, likeliest_first);
             candidates.truncate(top_k);
@@ -213,6 +239,30 @@ fn penalise(logits: &mut [f32], history: &[u32], penalty: f32) {
             };
         }
     }
+}
+
+/// Falling by logit; equal ones by id, so that a draw never depends on the order of a sort.
+fn likeliest_first(a: &(u32, f32), b: &(u32, f32)) -> Ordering {
+    b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
+}
+
+/// The `k` likeliest token ids by `logits`, `[vocab]`, with their logits, falling, of equal ones the first; `None` where
+/// a logit is not finite.
+pub fn likeliest(logits: &[f32], k: usize) -> Option<Vec<(u32, f32)>> {
+    if !logits.iter().all(|logit| logit.is_finite()) {
+        return None;
+    }
+    if k == 1 {
+        let id = argmax(logits);
+        return Some(vec![(id, logits[id as usize])]);
+    }
+    let mut candidates: Vec<_> = (0..).zip(logits.iter().copied()).collect();
+    if k < candidates.len() {
+        candidates.select_nth_unstable_by(k, likeliest_first);
+        candidates.truncate(k);
+    }
+    candidates.sort_unstable_by(likeliest_first);
+    Some(candidates)
 }
 
 /// The first of the largest.

@@ -56,6 +56,8 @@ pub struct TwinExpert<B: Backend> {
 pub struct TwinHistory<B: Backend> {
     k: Option<Tensor<B, 3>>,
     v: Option<Tensor<B, 3>>,
+    kv_heads: usize,
+    head_dim: usize,
     kv_type: KvType,
 }
 
@@ -132,10 +134,12 @@ impl<B: Backend> Engine for Twin<B> {
             .collect()
     }
 
-    fn new_history(&self, _kv_heads: usize, _head_dim: usize, kv_type: KvType) -> Self::History {
+    fn new_history(&self, kv_heads: usize, head_dim: usize, kv_type: KvType) -> Self::History {
         TwinHistory {
             k: None,
             v: None,
+            kv_heads,
+            head_dim,
             kv_type,
         }
     }
@@ -165,16 +169,23 @@ impl<B: Backend> Engine for Twin<B> {
         )
     }
 
-    fn rotate(&self, x: Tensor<B, 3>, (cos, sin): &Self::Rotation) -> Tensor<B, 3> {
-        let half = x.dims()[2] / 2;
-        let x1 = x.clone().narrow(2, 0, half);
-        let x2 = x.narrow(2, half, half);
-        let o1 = x1.clone() * cos.clone() - x2.clone() * sin.clone();
-        let o2 = x2 * cos.clone() + x1 * sin.clone();
-        Tensor::cat(vec![o1, o2], 2)
-    }
-
-    fn append(&self, history: &mut Self::History, start: usize, k: Tensor<B, 3>, v: Tensor<B, 3>) {
+    fn append(
+        &self,
+        history: &mut Self::History,
+        start: usize,
+        qkv: Tensor<B, 2>,
+        rotation: &Self::Rotation,
+    ) -> Tensor<B, 3> {
+        let [n, width] = qkv.dims();
+        let (kv_heads, d) = (history.kv_heads, history.head_dim);
+        let heads = width / d - 2 * kv_heads;
+        let part = |first: usize, heads: usize| {
+            let part = qkv.clone().narrow(1, first * d, heads * d);
+            part.reshape([n, heads, d])
+        };
+        let q = rotate(part(0, heads), rotation);
+        let k = rotate(part(heads, kv_heads), rotation);
+        let v = part(heads + kv_heads, kv_heads);
         let kv_type = history.kv_type;
         for (held, new) in [(&mut history.k, k), (&mut history.v, v)] {
             let new = match kv_type {
@@ -191,6 +202,7 @@ impl<B: Backend> Engine for Twin<B> {
                 None => new,
             });
         }
+        q
     }
 
     // The next `append` cuts where it starts.
@@ -254,8 +266,9 @@ impl<B: Backend> Engine for Twin<B> {
         }
     }
 
-    fn experts(
+    fn add_experts(
         &self,
+        residual: Tensor<B, 2>,
         x: Tensor<B, 2>,
         routing: Routing<B>,
         experts: &Self::Experts,
@@ -271,7 +284,7 @@ impl<B: Backend> Engine for Twin<B> {
             let t = gate.clone() * sigmoid(gate * 1.702) * (up + 1.0);
             y = y + expert.down.apply(t) * weight;
         }
-        y
+        residual + y
     }
 
     fn logits(&self, x: Tensor<B, 2>, unembedding: &Self::Table) -> Result<Vec<f32>, Error> {
@@ -291,6 +304,16 @@ impl<B: Backend> Twin<B> {
         }
         self.tensor(mask, [1, n, keys])
     }
+}
+
+/// Rotates the halves of every head of `[n, heads, head_dim]`.
+fn rotate<B: Backend>(x: Tensor<B, 3>, (cos, sin): &(Tensor<B, 3>, Tensor<B, 3>)) -> Tensor<B, 3> {
+    let half = x.dims()[2] / 2;
+    let x1 = x.clone().narrow(2, 0, half);
+    let x2 = x.narrow(2, half, half);
+    let o1 = x1.clone() * cos.clone() - x2.clone() * sin.clone();
+    let o2 = x2 * cos.clone() + x1 * sin.clone();
+    Tensor::cat(vec![o1, o2], 2)
 }
 
 /// Multiples of the largest magnitude of each head over 127.

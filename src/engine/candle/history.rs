@@ -55,6 +55,16 @@ pub struct Page<'a> {
 }
 
 impl History {
+    /// Heads of keys and of values.
+    pub const fn kv_heads(&self) -> usize {
+        self.kv_heads
+    }
+
+    /// Values of a head.
+    pub const fn head_dim(&self) -> usize {
+        self.head_dim
+    }
+
     /// An empty history.
     pub const fn new(kv_heads: usize, head_dim: usize, kv_type: KvType) -> Self {
         Self {

@@ -6,6 +6,7 @@
 
 pub mod argmax;
 pub mod attention;
+pub mod copy;
 pub mod embed;
 pub mod experts;
 pub mod history;
@@ -47,6 +48,7 @@ pub struct Gpu<R: Runtime> {
     /// Units that add among themselves, where their number is fixed. `None`: sums go through shared memory.
     pub plane: Option<u32>,
     launches: AtomicU64,
+    crossed: AtomicU64,
 }
 
 impl<R: Runtime> Gpu<R> {
@@ -64,6 +66,7 @@ impl<R: Runtime> Gpu<R> {
             client,
             plane,
             launches: AtomicU64::new(0),
+            crossed: AtomicU64::new(0),
         }
     }
 
@@ -85,10 +88,40 @@ impl<R: Runtime> Gpu<R> {
     /// A copy of `words` on the device.
     pub fn upload<T: bytemuck::NoUninit>(&self, words: &[T]) -> Buffer {
         const { assert!(size_of::<T>() == 4) };
+        self.crossed.fetch_add(4 * words.len() as u64, Ordering::Relaxed);
+        self.upload_bytes(bytemuck::cast_slice(words))
+    }
+
+    /// A copy of whole words on the device.
+    pub fn upload_bytes(&self, bytes: &[u8]) -> Buffer {
+        assert!(bytes.len().is_multiple_of(4), "{} bytes", bytes.len());
         Buffer {
-            handle: self.client.create_from_slice(bytemuck::cast_slice(words)),
-            len: words.len(),
+            handle: self.client.create_from_slice(bytes),
+            len: bytes.len() / 4,
         }
+    }
+
+    /// The words of a buffer, once everything before is done.
+    ///
+    /// # Errors
+    /// What the runtime says.
+    pub fn read(&self, buffer: Buffer) -> Result<Vec<u32>, String> {
+        self.crossed.fetch_add(4 * buffer.len as u64, Ordering::Relaxed);
+        let bytes = self.client.read_one(buffer.handle).map_err(one_line)?;
+        Ok(bytemuck::pod_collect_to_vec(&bytes[..4 * buffer.len]))
+    }
+
+    /// Waits until everything before is done.
+    ///
+    /// # Errors
+    /// What went wrong in it.
+    pub fn finish(&self) -> Result<(), String> {
+        cubecl::future::block_on(self.client.sync()).map_err(one_line)
+    }
+
+    /// Bytes that were uploaded or read back so far, weights apart.
+    pub fn crossed(&self) -> u64 {
+        self.crossed.load(Ordering::Relaxed)
     }
 
     /// Counts one launch; every launcher calls it.
@@ -105,6 +138,12 @@ impl<R: Runtime> Gpu<R> {
     pub fn binding_limit(&self) -> u64 {
         self.client.properties().memory.max_page_size
     }
+}
+
+/// A runtime's error without its backtrace.
+fn one_line(error: impl std::fmt::Debug) -> String {
+    let text = format!("{error:?}");
+    text.split("backtrace").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

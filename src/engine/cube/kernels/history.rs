@@ -7,6 +7,7 @@
 use cubecl::prelude::*;
 
 use super::words::{bf16_bits, bf16_high, bf16_low, i8_at};
+use super::copy::copy;
 use super::{Buffer, Gpu};
 
 /// Units of a cube in every kernel here.
@@ -116,49 +117,20 @@ impl History {
         let most = Self::most(gpu, self.kv_heads, self.head_dim, self.kv_type);
         let doubled = positions.max((2 * self.capacity).min(most));
         let grown = Self::new(gpu, self.kv_heads, self.head_dim, self.kv_type, doubled);
-        copy(gpu, &self.k, &grown.k);
-        copy(gpu, &self.v, &grown.v);
+        copy(gpu, &self.k, &grown.k, 0);
+        copy(gpu, &self.v, &grown.v, 0);
         if self.kv_type == KvType::Q8 {
-            copy(gpu, &self.scales, &grown.scales);
+            copy(gpu, &self.scales, &grown.scales, 0);
         }
         *self = grown;
-    }
-}
-
-/// Copies all of `from` to the beginning of `to`.
-fn copy<R: Runtime>(gpu: &Gpu<R>, from: &Buffer, to: &Buffer) {
-    assert!(from.len <= to.len);
-    let cubes = (from.len as u32).div_ceil(UNITS).min(4096);
-    gpu.count();
-    // SAFETY: units step through `from.len` words, which both have.
-    #[allow(unsafe_code, reason = "launches without bounds checks")]
-    unsafe {
-        copy_kernel::launch_unchecked::<R>(
-            &gpu.client,
-            CubeCount::Static(cubes, 1, 1),
-            CubeDim::new_1d(UNITS),
-            from.arg(),
-            to.arg(),
-            from.len as u32,
-        );
-    }
-}
-
-#[cube(launch_unchecked)]
-fn copy_kernel(from: &Array<u32>, to: &mut Array<u32>, len: u32) {
-    let step = CUBE_COUNT_X * CUBE_DIM_X;
-    let mut i = CUBE_POS_X * CUBE_DIM_X + UNIT_POS_X;
-    while i < len {
-        to[i as usize] = from[i as usize];
-        i += step;
     }
 }
 
 /// Rotates the halves of the heads of q and k, writes q to `q_out`, and k and v over what `history` holds at positions
 /// `start..start + n`.
 ///
-/// `qkv` is `[n, (heads + 2 kv_heads) · head_dim]`, `cos` and `sin` are `[n, head_dim / 2]`, `q_out` is
-/// `[n, heads · head_dim]`; all may be longer.
+/// `qkv` is `[n, (heads + 2 kv_heads) · head_dim]`, `cos` and `sin` are those of all positions up to these,
+/// `[positions, head_dim / 2]`, `q_out` is `[n, heads · head_dim]`; all may be longer.
 #[allow(
     clippy::too_many_arguments,
     reason = "what the operation reads and writes"
@@ -179,7 +151,7 @@ pub fn append<R: Runtime>(
     assert!((1..=65535).contains(&n), "{n} tokens at once");
     assert!(start + n <= history.capacity);
     assert!(qkv.len >= n * all_heads * d && q_out.len >= n * heads * d);
-    assert!(cos.len >= n * d / 2 && sin.len >= n * d / 2);
+    assert!(cos.len >= (start + n) * d / 2 && sin.len >= (start + n) * d / 2);
     // Each unit has four values of either half of a head.
     let lanes = (d / 8) as u32;
     let (dim, plane) = cube_dim(gpu, UNITS, lanes);
@@ -247,7 +219,7 @@ fn append_kernel(
     let mut x1 = qkv[first as usize];
     let mut x2 = qkv[(first + lanes) as usize];
     if head < heads + kv_heads {
-        let angle = (token * lanes + lane) as usize;
+        let angle = ((start + token) * lanes + lane) as usize;
         let o1 = x1 * cos[angle] - x2 * sin[angle];
         let o2 = x2 * cos[angle] + x1 * sin[angle];
         x1 = o1;

@@ -90,7 +90,9 @@ fn steps(kv_type: KvType, heads: usize, kv_heads: usize, d: usize) {
                 let size = [1.0, 30.0, 0.01][i % 3];
                 head.iter_mut().for_each(|x| *x *= size);
             }
-            let (cos, sin) = (numbers.values(n * d / 2), numbers.values(n * d / 2));
+            let angles = (start + n) * d / 2;
+            let (cos, sin) = (numbers.values(angles), numbers.values(angles));
+            let (new_cos, new_sin) = (&cos[start * d / 2..], &sin[start * d / 2..]);
             let q_out = gpu.upload(&vec![f32::NAN; n * heads * d]);
             let up = |x: &[f32]| gpu.upload(x);
             append(
@@ -105,12 +107,12 @@ fn steps(kv_type: KvType, heads: usize, kv_heads: usize, d: usize) {
                 &q_out,
             );
 
-            let q = rotated(&taken(&qkv, all, d, 0..heads), heads, d, &cos, &sin);
+            let q = rotated(&taken(&qkv, all, d, 0..heads), heads, d, new_cos, new_sin);
             assert_held(&read(&gpu, &q_out), &q, d, KvType::F32);
             let new_k = taken(&qkv, all, d, heads..heads + kv_heads);
             k.truncate(start * row);
             v.truncate(start * row);
-            k.extend(rotated(&new_k, kv_heads, d, &cos, &sin));
+            k.extend(rotated(&new_k, kv_heads, d, new_cos, new_sin));
             v.extend(taken(&qkv, all, d, heads + kv_heads..all));
             let (held_k, held_v) = held(&gpu, &history);
             assert_held(&held_k[..k.len()], &k, d, kv_type);
