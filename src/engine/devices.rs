@@ -59,8 +59,7 @@ impl Api {
             Self::Vulkan | Self::Metal if cfg!(not(feature = "wgpu")) => {
                 Some("this build is without it; build with `--features wgpu`")
             }
-            // Until the engine over kernels is here.
-            _ => Some("this version computes on the CPU only; take `--device cpu`"),
+            Self::Cuda | Self::Vulkan | Self::Metal => None,
         }
     }
 

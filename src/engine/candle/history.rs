@@ -55,16 +55,6 @@ pub struct Page<'a> {
 }
 
 impl History {
-    /// Heads of keys and of values.
-    pub const fn kv_heads(&self) -> usize {
-        self.kv_heads
-    }
-
-    /// Values of a head.
-    pub const fn head_dim(&self) -> usize {
-        self.head_dim
-    }
-
     /// An empty history.
     pub const fn new(kv_heads: usize, head_dim: usize, kv_type: KvType) -> Self {
         Self {
@@ -79,6 +69,11 @@ impl History {
     /// The number of key and value heads.
     pub const fn kv_heads(&self) -> usize {
         self.kv_heads
+    }
+
+    /// Values of a head.
+    pub const fn head_dim(&self) -> usize {
+        self.head_dim
     }
 
     /// `head_dim` filled up to whole vectors: what [`Keys`] want of a query.
