@@ -2,7 +2,7 @@
 
 use cubecl::prelude::*;
 
-use super::linear::{Kind, Matrix, Weight, lane_values, unpacked};
+use super::linear::{Kind, Matrix, Weight, unpacked, vector_values};
 use super::sums::{spread, spread_pos};
 use super::{Buffer, Gpu};
 
@@ -19,7 +19,7 @@ fn rows(
     vectors: u32,
     #[comptime] kind: Kind,
 ) {
-    let fours = comptime!(lane_values(kind) as usize / 4);
+    let fours = comptime!(vector_values(kind) as usize / 4);
     let token = spread_pos();
     if token < n {
         // An id before the first row is a very large number here.
@@ -61,7 +61,7 @@ pub fn embed<R: Runtime>(gpu: &Gpu<R>, ids: &Buffer, table: &Matrix, y: &Buffer)
                 n as u32,
                 piece.rows.len() as u32,
                 piece.rows.start as u32,
-                table.cols as u32 / lane_values(table.kind),
+                table.cols as u32 / vector_values(table.kind),
                 table.kind,
             );
         }

@@ -7,7 +7,7 @@ mod tiled;
 use cubecl::prelude::*;
 
 pub use matrix::{BLOCK, Kind, Matrix, Piece, Q8Rows, piece_rows, q8_from_bf16};
-pub(super) use matrix::{Weight, lane_values, unpacked};
+pub(super) use matrix::{Weight, unpacked, vector_values};
 
 use super::{Buffer, Gpu};
 

@@ -2,7 +2,7 @@
 
 use cubecl::prelude::*;
 
-use super::sums::{Groups, cube_sum, spread, spread_pos};
+use super::sums::{Groups, add_dot, cube_sum, spread, spread_pos};
 use super::{Buffer, Gpu};
 
 #[cube(launch_unchecked)]
@@ -21,10 +21,7 @@ fn rms(
     let mut v = UNIT_POS;
     while v < vectors {
         let x = x[(row + v) as usize];
-        #[unroll]
-        for lane in 0..4usize {
-            squares += x[lane] * x[lane];
-        }
+        squares = add_dot(squares, x, x);
         v += comptime!(groups.units());
     }
     let mean = cube_sum(squares, groups) / f32::cast_from(vectors * 4u32);

@@ -47,6 +47,17 @@ pub fn spread_pos() -> u32 {
     CUBE_POS_Y * CUBE_COUNT_X + CUBE_POS_X
 }
 
+/// `sum + a · b`
+#[cube]
+pub fn add_dot(sum: f32, a: Vector<f32, Const<4>>, b: Vector<f32, Const<4>>) -> f32 {
+    let mut sum = sum;
+    #[unroll]
+    for lane in 0..4usize {
+        sum += a[lane] * b[lane];
+    }
+    sum
+}
+
 /// Of `count` sums of each unit, no more than a group has units: unit `i` of a group gets the sum over its group of
 /// sum `i`, the others get anything.
 #[cube]

@@ -177,7 +177,7 @@ impl Piece {
 }
 
 /// Values in a vector of four words.
-pub const fn lane_values(kind: Kind) -> u32 {
+pub const fn vector_values(kind: Kind) -> u32 {
     match kind {
         Kind::Bf16 => 8,
         Kind::Q8 => 16,

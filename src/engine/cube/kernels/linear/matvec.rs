@@ -2,9 +2,9 @@
 
 use cubecl::prelude::*;
 
-use super::super::sums::{Groups, group_sums, spread, spread_pos};
+use super::super::sums::{Groups, add_dot, group_sums, spread, spread_pos};
 use super::super::{Buffer, Gpu};
-use super::matrix::{Kind, Matrix, Piece, Weight, lane_values, unpacked, value_or_zero};
+use super::matrix::{Kind, Matrix, Piece, Weight, unpacked, value_or_zero, vector_values};
 
 /// The most tokens that share one reading of the weight.
 const MOST_TOKENS: usize = 8;
@@ -23,16 +23,19 @@ struct Shape {
 }
 
 impl Shape {
-    fn new(plane: Option<u32>, kind: Kind, n: usize, cols: usize) -> Self {
+    fn new(plane: Option<u32>, kind: Kind, n: usize) -> Self {
         let groups = Groups::new(plane, if plane.is_some() { 128 } else { 64 });
         let units = groups.x as usize;
         let tokens = n.next_power_of_two().min(MOST_TOKENS).min(units);
-        let rows = tokens.min(4).min(units / tokens);
-        let steps = cols.div_ceil(lane_values(kind) as usize * units);
-        let depth = match rows {
-            1 if steps.is_multiple_of(3) && !steps.is_multiple_of(4) => 3,
-            1 => 4,
-            2 | 3 => 2,
+        // Reading a token costs more wherever a vector of words has more values: more rows share that.
+        let rows = match (kind, tokens) {
+            (Kind::Bf16, 1) => 2,
+            _ => 4,
+        };
+        let rows = rows.min(units / tokens);
+        let depth = match (tokens, rows) {
+            (1 | 2, 1 | 2) => 4,
+            (1 | 2, _) => 2,
             _ => 1,
         };
         Self {
@@ -63,7 +66,7 @@ fn matvec(
     let tokens = comptime!(shape.tokens);
     let group_rows = comptime!(shape.rows);
     let depth = comptime!(shape.depth);
-    let fours = comptime!(lane_values(kind) as usize / 4);
+    let fours = comptime!(vector_values(kind) as usize / 4);
     let row = (spread_pos() * groups.y + UNIT_POS_Y) * group_rows as u32;
     let token = CUBE_POS_Z * tokens as u32;
 
@@ -110,12 +113,7 @@ fn matvec(
                     let x = x[(token * vectors + v) as usize * fours + i];
                     #[unroll]
                     for r in 0..group_rows {
-                        let mut part = parts[r * tokens + t];
-                        #[unroll]
-                        for lane in 0..4usize {
-                            part += w[r][lane] * x[lane];
-                        }
-                        parts[r * tokens + t] = part;
+                        parts[r * tokens + t] = add_dot(parts[r * tokens + t], w[r], x);
                     }
                 }
             }
@@ -150,7 +148,7 @@ pub fn launch<R: Runtime>(
     y: &Buffer,
 ) {
     let n = x.len / matrix.cols;
-    let shape = Shape::new(gpu.plane, matrix.kind, n, matrix.cols);
+    let shape = Shape::new(gpu.plane, matrix.kind, n);
     let rows_of_cube = shape.rows * shape.groups.y as usize;
     gpu.count();
     // SAFETY: `super::linear` has checked the lengths; every index is clamped to or guarded by them.
@@ -172,7 +170,7 @@ pub fn launch<R: Runtime>(
             piece.rows.len() as u32,
             piece.rows.start as u32,
             matrix.rows as u32,
-            matrix.cols as u32 / lane_values(matrix.kind),
+            matrix.cols as u32 / vector_values(matrix.kind),
             shape,
         );
     }

@@ -3,8 +3,9 @@
 
 use cubecl::prelude::*;
 
+use super::super::sums::add_dot;
 use super::super::{Buffer, Gpu};
-use super::matrix::{Kind, Matrix, Piece, Weight, lane_values, unpacked, value_or_zero};
+use super::matrix::{Kind, Matrix, Piece, Weight, unpacked, value_or_zero, vector_values};
 
 /// Rows and tokens of a tile are both this many times those of a unit.
 const SIDE: usize = 16;
@@ -60,7 +61,7 @@ fn tiled(
         rows: unit_rows,
         tokens: unit_tokens,
     } = comptime!(tile);
-    let fours = comptime!(lane_values(kind) as usize / 4);
+    let fours = comptime!(vector_values(kind) as usize / 4);
     let row_loads = comptime!(STEP / fours);
     let w_loads = comptime!(SIDE * unit_rows * row_loads);
     let x_loads = comptime!(SIDE * unit_tokens * STEP);
@@ -71,7 +72,7 @@ fn tiled(
     let first_token = CUBE_POS_X * comptime!((SIDE * unit_tokens) as u32);
     let tile_row = CUBE_POS_Y * comptime!((SIDE * unit_rows) as u32);
     let unit = UNIT_POS as usize;
-    let vectors = cols / comptime!(lane_values(kind));
+    let vectors = cols / comptime!(vector_values(kind));
 
     // What this unit brings into the tile. Beyond the last row or token it is the last one, whose products there are
     // not written.
@@ -133,12 +134,7 @@ fn tiled(
                 let x = x_tile[(unit / SIDE + t * SIDE) * STRIDE + i];
                 #[unroll]
                 for r in 0..unit_rows {
-                    let mut sum = sums[r * unit_tokens + t];
-                    #[unroll]
-                    for lane in 0..4usize {
-                        sum += w[r][lane] * x[lane];
-                    }
-                    sums[r * unit_tokens + t] = sum;
+                    sums[r * unit_tokens + t] = add_dot(sums[r * unit_tokens + t], w[r], x);
                 }
             }
         }
