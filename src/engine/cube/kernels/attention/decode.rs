@@ -109,7 +109,7 @@ pub(super) fn decode<R: Runtime>(
 /// A cube has one key head, one part of the keys and one token. Units in a row have one key together, each one load of
 /// it.
 ///
-/// Writes `[token, head, head_dim]` where its keys are the `whole` of them, else `[token, head, part, head_dim]` not yet divided,
+/// Writes `[token, head, head_dim]` where one part is the `whole`, else `[token, head, part, head_dim]` not yet divided,
 /// and from `stats` on `[token, head, part, 2]`, the largest score and the sum.
 #[cube(launch_unchecked)]
 fn decode_kernel<N: Size>(
