@@ -5,7 +5,18 @@
 //! each load, and the softmax goes along with the keys: a largest score and a sum that begin with the sink, and are
 //! corrected when a larger score comes.
 
+#[allow(
+    clippy::manual_is_multiple_of,
+    clippy::too_many_lines,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "kernels know no other remainder, share their registers over the whole of a step, and lend shared memory"
+)]
 mod decode;
+#[allow(
+    clippy::too_many_lines,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "as in decode"
+)]
 mod prefill;
 
 use cubecl::prelude::*;

@@ -251,10 +251,8 @@ fn append_kernel(
             put(v, at_value, x1, inverse, kv_type);
             put(v, at_value + second, x2, inverse, kv_type);
         }
-        if comptime!(kv_type == KvType::Q8) {
-            if lane == 0u32 {
-                scales[(2u32 * at + of_v) as usize] = scale;
-            }
+        if comptime!(kv_type == KvType::Q8) && lane == 0u32 {
+            scales[(2u32 * at + of_v) as usize] = scale;
         }
     }
 }

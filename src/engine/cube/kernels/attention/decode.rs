@@ -27,6 +27,15 @@ fn splits(keys: usize) -> (usize, usize) {
     (keys.div_ceil(part), part)
 }
 
+/// Words of shared memory for the scores of a block, and for what the units of a cube have of a head.
+const fn scores_len(shape: Shape) -> u32 {
+    let (block, head) = (
+        BLOCK * shape.group as u32,
+        UNITS * 4 * shape.per_load() as u32,
+    );
+    if block > head { block } else { head }
+}
+
 /// See [`attention`](super::attention).
 pub(super) fn decode<R: Runtime>(
     gpu: &Gpu<R>,
@@ -100,7 +109,7 @@ pub(super) fn decode<R: Runtime>(
 /// A cube has one key head, one part of the keys and one token. Units in a row have one key together, each one load of
 /// it.
 ///
-/// Writes `[token, head, head_dim]` where it has `whole` tokens, else `[token, head, part, head_dim]` not yet divided,
+/// Writes `[token, head, head_dim]` where one part is the `whole`, else `[token, head, part, head_dim]` not yet divided,
 /// and from `stats` on `[token, head, part, 2]`, the largest score and the sum.
 #[cube(launch_unchecked)]
 fn decode_kernel<N: Size>(
@@ -124,15 +133,12 @@ fn decode_kernel<N: Size>(
     let lanes = comptime!(shape.loads() as u32);
     let slots = comptime!(UNITS / lanes);
     let step = comptime!(slots * AHEAD);
-    let d = comptime!(shape.head_dim as u32);
 
     let kv_head = CUBE_POS_X;
     let kv_heads = CUBE_COUNT_X;
     let split = CUBE_POS_Y;
     let token = CUBE_POS_Z;
     let unit = UNIT_POS;
-    let lane = unit % lanes;
-    let slot = unit / lanes;
     // Of token and first head, in heads.
     let row = (token * kv_heads + kv_head) * group;
 
@@ -151,8 +157,7 @@ fn decode_kernel<N: Size>(
     }
 
     // Scores, then weights: `[BLOCK, group]`. In the end, parts of the output.
-    let scores_len = comptime!(u32::max(BLOCK * group, UNITS * 4 * per_load as u32));
-    let mut scores = SharedMemory::<f32>::new(comptime!(scores_len as usize));
+    let mut scores = SharedMemory::<f32>::new(comptime!(scores_len(shape) as usize));
     // One value for each unit, or one for each of its heads where their sums come about here.
     let each = comptime!(if shape.plane { 1 } else { group });
     let mut exchange = SharedMemory::<f32>::new(comptime!((UNITS * each) as usize));
@@ -181,70 +186,19 @@ fn decode_kernel<N: Size>(
     let mut block = 0u32;
     while block < count {
         let keys = u32::min(BLOCK, count - block);
-        let base = first + block;
+        // Of the first key, in heads.
+        let first_row = (first + block) * kv_heads + kv_head;
 
-        let mut at = 0u32;
-        while at < keys {
-            let mut loaded = Array::<Vector<u32, N>>::new(comptime!(AHEAD as usize));
-            #[unroll]
-            for j in 0..AHEAD {
-                let key = u32::min(at + j * slots + slot, keys - 1u32);
-                let from = ((base + key) * kv_heads + kv_head) * lanes + lane;
-                loaded[j as usize] = k[from as usize];
-            }
-            let mut parts = Array::<f32>::new(comptime!((AHEAD * group) as usize));
-            #[unroll]
-            for j in 0..AHEAD {
-                #[unroll]
-                for g in 0..group {
-                    parts[comptime!((j * group + g) as usize)] = 0.0f32;
-                }
-                #[unroll]
-                for i in 0..per_load {
-                    let x = four(loaded[j as usize], i, shape.kv_type);
-                    let from = lane * comptime!(per_load as u32) + comptime!(i as u32);
-                    #[unroll]
-                    for g in 0..group {
-                        let query = queries[(from + g * fours) as usize];
-                        parts[comptime!((j * group + g) as usize)] += dot(query, x);
-                    }
-                }
-            }
-            #[unroll]
-            for j in 0..AHEAD {
-                let from = comptime!(j * group);
-                if comptime!(shape.plane) {
-                    fold_plane(&mut parts, from, lane, lanes, group);
-                    // Lanes in a row now have the same head.
-                    let same = comptime!(lanes / group);
-                    let key = at + j * slots + slot;
-                    if lane % same == 0u32 && key < keys {
-                        let score = parts[comptime!(from as usize)]
-                            * key_scale(
-                                scales,
-                                (base + key) * kv_heads + kv_head,
-                                0u32,
-                                shape.kv_type,
-                            );
-                        scores[(key * group + lane / same) as usize] = score;
-                    }
-                } else {
-                    let score = fold_shared(&parts, &mut exchange, from, lanes, group);
-                    let key = at + j * slots + unit / group;
-                    if unit < comptime!(slots * group) && key < keys {
-                        let score = score
-                            * key_scale(
-                                scales,
-                                (base + key) * kv_heads + kv_head,
-                                0u32,
-                                shape.kv_type,
-                            );
-                        scores[(key * group + head) as usize] = score;
-                    }
-                }
-            }
-            at += step;
-        }
+        score(
+            &mut scores,
+            &mut exchange,
+            &queries,
+            k,
+            scales,
+            first_row,
+            keys,
+            shape,
+        );
         sync_cube();
 
         let mut largest = top;
@@ -272,52 +226,14 @@ fn decode_kernel<N: Size>(
             if key < keys {
                 weight = f32::exp(scores[(key * group + head) as usize] - largest);
                 total += weight;
-                weight *= key_scale(
-                    scales,
-                    (base + key) * kv_heads + kv_head,
-                    1u32,
-                    shape.kv_type,
-                );
+                weight *= key_scale(scales, first_row + key * kv_heads, 1u32, shape.kv_type);
             }
             scores[(key * group + head) as usize] = weight;
             key += key_parts;
         }
         sync_cube();
 
-        #[unroll]
-        for g in 0..group {
-            let factor = factors[g as usize];
-            #[unroll]
-            for i in 0..per_load {
-                let n = comptime!(g as usize * per_load + i);
-                sums[n] = sums[n] * Vector::new(factor);
-            }
-        }
-        let mut at = 0u32;
-        while at < keys {
-            let mut loaded = Array::<Vector<u32, N>>::new(comptime!(AHEAD as usize));
-            #[unroll]
-            for j in 0..AHEAD {
-                let key = u32::min(at + j * slots + slot, keys - 1u32);
-                let from = ((base + key) * kv_heads + kv_head) * lanes + lane;
-                loaded[j as usize] = v[from as usize];
-            }
-            #[unroll]
-            for j in 0..AHEAD {
-                let key = at + j * slots + slot;
-                #[unroll]
-                for i in 0..per_load {
-                    let x = four(loaded[j as usize], i, shape.kv_type);
-                    #[unroll]
-                    for g in 0..group {
-                        let n = comptime!(g as usize * per_load + i);
-                        let weight = scores[(key * group + g) as usize];
-                        sums[n] = sums[n] + x * Vector::new(weight);
-                    }
-                }
-            }
-            at += step;
-        }
+        add(&mut sums, &scores, &factors, v, first_row, keys, shape);
         sync_cube();
         block += BLOCK;
     }
@@ -338,8 +254,168 @@ fn decode_kernel<N: Size>(
         }
     }
 
+    write(out, &sums, &mut scores, &factors, row, split, shape, whole);
+}
+
+/// Scores of `keys` keys, for all query heads: `[keys, group]`.
+#[cube]
+fn score<N: Size>(
+    scores: &mut SharedMemory<f32>,
+    exchange: &mut SharedMemory<f32>,
+    queries: &SharedMemory<Vector<f32, Const<4>>>,
+    k: &Array<Vector<u32, N>>,
+    scales: &Array<f32>,
+    first_row: u32,
+    keys: u32,
+    #[comptime] shape: Shape,
+) {
+    let group = comptime!(shape.group as u32);
+    let per_load = comptime!(shape.per_load());
+    let lanes = comptime!(shape.loads() as u32);
+    let slots = comptime!(UNITS / lanes);
+    let fours = comptime!(shape.fours() as u32);
+    let step = comptime!(slots * AHEAD);
+    let kv_heads = CUBE_COUNT_X;
+    let unit = UNIT_POS;
+    let lane = unit % lanes;
+    let slot = unit / lanes;
+
+    let mut at = 0u32;
+    while at < keys {
+        let mut loaded = Array::<Vector<u32, N>>::new(comptime!(AHEAD as usize));
+        #[unroll]
+        for j in 0..AHEAD {
+            let key = u32::min(at + j * slots + slot, keys - 1u32);
+            let from = (first_row + key * kv_heads) * lanes + lane;
+            loaded[j as usize] = k[from as usize];
+        }
+        let mut parts = Array::<f32>::new(comptime!((AHEAD * group) as usize));
+        #[unroll]
+        for j in 0..AHEAD {
+            #[unroll]
+            for g in 0..group {
+                parts[comptime!((j * group + g) as usize)] = 0.0f32;
+            }
+            #[unroll]
+            for i in 0..per_load {
+                let x = four(loaded[j as usize], i, shape.kv_type);
+                let from = lane * comptime!(per_load as u32) + comptime!(i as u32);
+                #[unroll]
+                for g in 0..group {
+                    let query = queries[(from + g * fours) as usize];
+                    parts[comptime!((j * group + g) as usize)] += dot(query, x);
+                }
+            }
+        }
+        #[unroll]
+        for j in 0..AHEAD {
+            let from = comptime!(j * group);
+            if comptime!(shape.plane) {
+                fold_plane(&mut parts, from, lane, lanes, group);
+                // Lanes in a row now have the same head.
+                let same = comptime!(lanes / group);
+                let key = at + j * slots + slot;
+                if lane % same == 0u32 && key < keys {
+                    let score = parts[comptime!(from as usize)]
+                        * key_scale(scales, first_row + key * kv_heads, 0u32, shape.kv_type);
+                    scores[(key * group + lane / same) as usize] = score;
+                }
+            } else {
+                let score = fold_shared(&parts, exchange, from, lanes, group);
+                let key = at + j * slots + unit / group;
+                if unit < comptime!(slots * group) && key < keys {
+                    let score =
+                        score * key_scale(scales, first_row + key * kv_heads, 0u32, shape.kv_type);
+                    scores[(key * group + unit % group) as usize] = score;
+                }
+            }
+        }
+        at += step;
+    }
+}
+
+/// Adds `keys` values by weight to what a unit has of each head, corrected by the factors.
+#[cube]
+fn add<N: Size>(
+    sums: &mut Array<Vector<f32, Const<4>>>,
+    weights: &SharedMemory<f32>,
+    factors: &SharedMemory<f32>,
+    v: &Array<Vector<u32, N>>,
+    first_row: u32,
+    keys: u32,
+    #[comptime] shape: Shape,
+) {
+    let group = comptime!(shape.group as u32);
+    let per_load = comptime!(shape.per_load());
+    let lanes = comptime!(shape.loads() as u32);
+    let slots = comptime!(UNITS / lanes);
+    let step = comptime!(slots * AHEAD);
+    let kv_heads = CUBE_COUNT_X;
+    let lane = UNIT_POS % lanes;
+    let slot = UNIT_POS / lanes;
+
+    #[unroll]
+    for g in 0..group {
+        let factor = factors[g as usize];
+        #[unroll]
+        for i in 0..per_load {
+            let n = comptime!(g as usize * per_load + i);
+            sums[n] *= Vector::new(factor);
+        }
+    }
+    let mut at = 0u32;
+    while at < keys {
+        let mut loaded = Array::<Vector<u32, N>>::new(comptime!(AHEAD as usize));
+        #[unroll]
+        for j in 0..AHEAD {
+            let key = u32::min(at + j * slots + slot, keys - 1u32);
+            let from = (first_row + key * kv_heads) * lanes + lane;
+            loaded[j as usize] = v[from as usize];
+        }
+        #[unroll]
+        for j in 0..AHEAD {
+            let key = at + j * slots + slot;
+            #[unroll]
+            for i in 0..per_load {
+                let x = four(loaded[j as usize], i, shape.kv_type);
+                #[unroll]
+                for g in 0..group {
+                    let n = comptime!(g as usize * per_load + i);
+                    let weight = weights[(key * group + g) as usize];
+                    sums[n] += x * Vector::new(weight);
+                }
+            }
+        }
+        at += step;
+    }
+}
+
+/// Sums over the units what each has of a head, and writes it.
+#[cube]
+fn write(
+    out: &mut Array<f32>,
+    sums: &Array<Vector<f32, Const<4>>>,
+    shared: &mut SharedMemory<f32>,
+    factors: &SharedMemory<f32>,
+    row: u32,
+    split: u32,
+    #[comptime] shape: Shape,
+    #[comptime] whole: bool,
+) {
+    let group = comptime!(shape.group as u32);
+    let per_load = comptime!(shape.per_load());
+    let lanes = comptime!(shape.loads() as u32);
+    let slots = comptime!(UNITS / lanes);
+    let d = comptime!(shape.head_dim as u32);
+    let unit = UNIT_POS;
+    let lane = unit % lanes;
+    let slot = unit / lanes;
+
     // As many heads at once as there is room for.
-    let together = comptime!(u32::min(group, scores_len / (UNITS * 4 * per_load as u32)));
+    let together = comptime!(u32::min(
+        group,
+        scores_len(shape) / (UNITS * 4 * per_load as u32)
+    ));
     #[unroll]
     for round in 0..comptime!(group / together) {
         #[unroll]
@@ -352,7 +428,7 @@ fn decode_kernel<N: Size>(
                     + (lane * comptime!(per_load as u32) + comptime!(i as u32)) * 4u32;
                 #[unroll]
                 for c in 0..4u32 {
-                    scores[(to + c) as usize] = sum[c as usize];
+                    shared[(to + c) as usize] = sum[c as usize];
                 }
             }
         }
@@ -363,7 +439,7 @@ fn decode_kernel<N: Size>(
             let mut sum = 0.0f32;
             #[unroll]
             for s in 0..slots {
-                sum += scores[((h * slots + s) * d + i % d) as usize];
+                sum += shared[((h * slots + s) * d + i % d) as usize];
             }
             let head = comptime!(round * together) + h;
             if whole {

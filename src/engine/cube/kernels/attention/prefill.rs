@@ -70,7 +70,7 @@ fn prefill_kernel<N: Size>(
     scales: &Array<f32>,
     sinks: &Array<f32>,
     out: &mut Array<Vector<f32, Const<4>>>,
-    n: u32,
+    all_tokens: u32,
     start: u32,
     window: u32,
     scale: f32,
@@ -89,7 +89,7 @@ fn prefill_kernel<N: Size>(
     let kv_head = CUBE_POS_X;
     let kv_heads = CUBE_COUNT_X;
     // The last tokens see the most keys, and begin first.
-    let tiles = (n + comptime!(tokens - 1)) / tokens;
+    let tiles = (all_tokens + comptime!(tokens - 1)) / tokens;
     let first_token = (tiles - 1u32 - CUBE_POS_Y) * tokens;
     let col = UNIT_POS % COLS;
     let rows = UNIT_POS / COLS;
@@ -106,7 +106,7 @@ fn prefill_kernel<N: Size>(
     let mut i = UNIT_POS;
     while i < comptime!(ROWS * fours) {
         let row = i / fours;
-        let token = u32::min(first_token + row / group, n - 1u32);
+        let token = u32::min(first_token + row / group, all_tokens - 1u32);
         let from = ((token * kv_heads + kv_head) * group + row % group) * fours + i % fours;
         queries[(row * stride + i % fours) as usize] = q[from as usize] * Vector::new(scale);
         i += UNITS;
@@ -128,27 +128,13 @@ fn prefill_kernel<N: Size>(
     }
 
     let mut base = first_visible(start + first_token, window);
-    let end = start + u32::min(first_token + tokens, n);
+    let end = start + u32::min(first_token + tokens, all_tokens);
     while base < end {
         hold(&mut held, k, scales, base, end, 0u32, stride, shape);
         sync_cube();
 
         let mut scores = Array::<f32>::new(comptime!((own_keys * OWN) as usize));
-        #[unroll]
-        for i in 0..comptime!((own_keys * OWN) as usize) {
-            scores[i] = 0.0f32;
-        }
-        for i in 0..fours {
-            #[unroll]
-            for j in 0..own_keys {
-                let key = held[((col + j * COLS) * stride + i) as usize];
-                #[unroll]
-                for r in 0..OWN {
-                    let query = queries[((rows * OWN + r) * stride + i) as usize];
-                    scores[comptime!((j * OWN + r) as usize)] += dot(query, key);
-                }
-            }
-        }
+        score(&mut scores, &queries, &held, own_keys, stride, fours);
         let mut largest = top;
         #[unroll]
         for r in 0..OWN {
@@ -174,7 +160,7 @@ fn prefill_kernel<N: Size>(
             factor[r] = f32::exp(top[r] - largest[r]);
         }
         top = largest;
-        total = total * factor;
+        total *= factor;
         #[unroll]
         for j in 0..own_keys {
             let mut weight = Vector::<f32, Const<4>>::empty();
@@ -182,7 +168,7 @@ fn prefill_kernel<N: Size>(
             for r in 0..comptime!(OWN as usize) {
                 weight[r] = f32::exp(scores[comptime!(j as usize * OWN as usize + r)] - largest[r]);
             }
-            total = total + weight;
+            total += weight;
             weights[((col + j * COLS) * weights_stride + rows) as usize] = weight;
         }
         #[unroll]
@@ -190,23 +176,12 @@ fn prefill_kernel<N: Size>(
             #[unroll]
             for i in 0..own_fours {
                 let n = comptime!((r * own_fours + i) as usize);
-                sums[n] = sums[n] * Vector::new(factor[r as usize]);
+                sums[n] *= Vector::new(factor[r as usize]);
             }
         }
         sync_cube();
 
-        for key in 0..tile {
-            let weight = weights[(key * weights_stride + rows) as usize];
-            #[unroll]
-            for i in 0..own_fours {
-                let value = held[(key * stride + col + i * COLS) as usize];
-                #[unroll]
-                for r in 0..OWN {
-                    let n = comptime!((r * own_fours + i) as usize);
-                    sums[n] = sums[n] + value * Vector::new(weight[r as usize]);
-                }
-            }
-        }
+        add(&mut sums, &held, &weights, tile, stride, own_fours);
         sync_cube();
         base += tile;
     }
@@ -216,12 +191,71 @@ fn prefill_kernel<N: Size>(
     for r in 0..OWN {
         let row = rows * OWN + r;
         let token = first_token + row / group;
-        if token < n {
+        if token < all_tokens {
             let to = ((token * kv_heads + kv_head) * group + row % group) * fours + col;
             #[unroll]
             for i in 0..own_fours {
                 let sum = sums[comptime!((r * own_fours + i) as usize)];
                 out[(to + i * COLS) as usize] = sum / Vector::new(total[r as usize]);
+            }
+        }
+    }
+}
+
+/// Scores of a unit's own keys with its own rows, `[own_keys, 4]`.
+#[cube]
+fn score(
+    scores: &mut Array<f32>,
+    queries: &SharedMemory<Vector<f32, Const<4>>>,
+    keys: &SharedMemory<Vector<f32, Const<4>>>,
+    #[comptime] own_keys: u32,
+    #[comptime] stride: u32,
+    #[comptime] fours: u32,
+) {
+    let col = UNIT_POS % COLS;
+    let rows = UNIT_POS / COLS;
+    #[unroll]
+    for i in 0..comptime!((own_keys * OWN) as usize) {
+        scores[i] = 0.0f32;
+    }
+    for i in 0..fours {
+        let mut own = Array::<Vector<f32, Const<4>>>::new(comptime!(own_keys as usize));
+        #[unroll]
+        for j in 0..own_keys {
+            own[j as usize] = keys[((col + j * COLS) * stride + i) as usize];
+        }
+        #[unroll]
+        for r in 0..OWN {
+            let query = queries[((rows * OWN + r) * stride + i) as usize];
+            #[unroll]
+            for j in 0..own_keys {
+                scores[comptime!((j * OWN + r) as usize)] += dot(query, own[j as usize]);
+            }
+        }
+    }
+}
+
+/// Adds the values of a tile by weight to a unit's own part of its own rows, `[4, own_fours]`.
+#[cube]
+fn add(
+    sums: &mut Array<Vector<f32, Const<4>>>,
+    values: &SharedMemory<Vector<f32, Const<4>>>,
+    weights: &SharedMemory<Vector<f32, Const<4>>>,
+    #[comptime] tile: u32,
+    #[comptime] stride: u32,
+    #[comptime] own_fours: u32,
+) {
+    let col = UNIT_POS % COLS;
+    let rows = UNIT_POS / COLS;
+    for key in 0..tile {
+        let weight = weights[(key * comptime!(ROWS / OWN + 1) + rows) as usize];
+        #[unroll]
+        for i in 0..own_fours {
+            let value = values[(key * stride + col + i * COLS) as usize];
+            #[unroll]
+            for r in 0..OWN {
+                let n = comptime!((r * own_fours + i) as usize);
+                sums[n] += value * Vector::new(weight[r as usize]);
             }
         }
     }
@@ -257,7 +291,7 @@ fn hold<N: Size>(
         for j in 0..comptime!(shape.per_load()) {
             let mut x = four(words, j, shape.kv_type);
             if comptime!(shape.kv_type == KvType::Q8) {
-                x = x * Vector::new(scale);
+                x *= Vector::new(scale);
             }
             let to = key * stride + load * comptime!(shape.per_load() as u32) + comptime!(j as u32);
             held[to as usize] = x;

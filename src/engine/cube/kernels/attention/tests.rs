@@ -73,7 +73,9 @@ fn history_of(
         } else {
             [1.0, 2.5, 0.3, 1.4][i % 4]
         };
-        head.iter_mut().for_each(|x| *x *= size);
+        for x in head {
+            *x *= size;
+        }
     }
     let cos = gpu.upload(&vec![1.0f32; all * d / 2]);
     let sin = gpu.upload(&vec![0.0f32; all * d / 2]);
@@ -96,7 +98,9 @@ fn history_of(
 fn compare(gpu: &Gpu<WgpuRuntime>, history: &History, queries: Queries, sinks: &[f32]) {
     let (d, kv_heads, heads) = (history.head_dim, history.kv_heads, queries.heads);
     let mut q = Numbers::new(5).values(queries.n * heads * d);
-    q.iter_mut().for_each(|x| *x *= 3.0);
+    for x in &mut q {
+        *x *= 3.0;
+    }
     let expected = twin(&q, &held(gpu, history), kv_heads, d, queries, sinks);
     let (q, sinks) = (gpu.upload(&q), gpu.upload(sinks));
     let work = gpu.upload(&vec![f32::NAN; work_len(heads, d)]);

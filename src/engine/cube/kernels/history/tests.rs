@@ -88,7 +88,9 @@ fn steps(kv_type: KvType, heads: usize, kv_heads: usize, d: usize) {
             // Heads of very different sizes, so that a scale of another head shows.
             for (i, head) in qkv.chunks_mut(d).enumerate() {
                 let size = [1.0, 30.0, 0.01][i % 3];
-                head.iter_mut().for_each(|x| *x *= size);
+                for x in head {
+                    *x *= size;
+                }
             }
             let angles = (start + n) * d / 2;
             let (cos, sin) = (numbers.values(angles), numbers.values(angles));
