@@ -440,7 +440,10 @@ fn on_gpu(
             )?;
             Ok(Box::new(Loaded::new(engine, checkpoint, options)?))
         }
-        #[allow(unreachable_patterns, reason = "what this build has none of is not listed as usable")]
+        #[allow(
+            unreachable_patterns,
+            reason = "what this build has none of is not listed as usable"
+        )]
         api => Err(Error::Device(format!(
             "`{device}`: {}",
             api.missing().unwrap_or("this build cannot use it")

@@ -43,6 +43,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("burn", &["engine"]),
     ("burn_candle", &["engine"]),
     ("burn_cuda", &["engine"]),
+    ("burn_cubecl", &["engine"]),
     ("burn_wgpu", &["engine"]),
     ("bytemuck", &["checkpoint", "engine"]),
     ("candle_core", &["engine"]),

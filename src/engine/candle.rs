@@ -260,11 +260,14 @@ impl Engine for Cpu {
         let (kv, d) = (history.kv_heads() * history.head_dim(), history.head_dim());
         let heads = (width - 2 * kv) / d;
         let qkv = read(qkv);
-        let mut parts = [(0, heads * d), (heads * d, kv), (heads * d + kv, kv)]
-            .map(|(first, len)| -> Vec<f32> {
+        let mut parts = [(0, heads * d), (heads * d, kv), (heads * d + kv, kv)].map(
+            |(first, len)| -> Vec<f32> {
                 let rows = qkv.chunks_exact(width);
-                rows.flat_map(|row| &row[first..first + len]).copied().collect()
-            });
+                rows.flat_map(|row| &row[first..first + len])
+                    .copied()
+                    .collect()
+            },
+        );
         for part in &mut parts[..2] {
             let heads = part.len() / n / d;
             elementwise::rotate(part, heads, d, &rotation.cos, &rotation.sin);

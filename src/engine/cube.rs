@@ -26,8 +26,8 @@ use self::kernels::linear::{Matrix, linear};
 use self::kernels::norm::rms_norm;
 use self::kernels::route::route;
 use self::kernels::{Buffer, Gpu};
-pub use self::transfer::{Steps, Transfer};
 use self::transfer::Upload;
+pub use self::transfer::{Steps, Transfer};
 use self::weights::Loader;
 use super::backend::{Engine, Routing};
 use super::rope::Rope;
@@ -82,7 +82,10 @@ impl<R: CubeRuntime> Cube<R> {
         let mut client = R::client(&device);
         // SAFETY: every buffer of this engine is made and used on this one stream, whichever thread calls; calls are
         // one after the other, since a forward pass needs the cache for itself.
-        #[allow(unsafe_code, reason = "a model may be loaded by one thread and run by another")]
+        #[allow(
+            unsafe_code,
+            reason = "a model may be loaded by one thread and run by another"
+        )]
         unsafe {
             client.set_stream(StreamId::current());
         }
@@ -94,7 +97,10 @@ impl<R: CubeRuntime> Cube<R> {
             options.kv_type.name()
         );
         Ok(Self {
-            attention: gpu.empty(attention::work_len(config.num_attention_heads, config.head_dim)),
+            attention: gpu.empty(attention::work_len(
+                config.num_attention_heads,
+                config.head_dim,
+            )),
             candidates: Candidates::new(&gpu, config.vocab_size),
             gpu,
             device,
@@ -103,6 +109,22 @@ impl<R: CubeRuntime> Cube<R> {
             dense: options.dense,
             angles: Mutex::default(),
         })
+    }
+
+    /// The same with sums within planes, also where the runtime does not offer planes but the device has them of one
+    /// size, as software devices do; `None` where it does not.
+    pub fn with_planes(mut self) -> Option<Self> {
+        let hardware = &self.gpu.client.properties().hardware;
+        let size = hardware.plane_size_max;
+        let fixed = hardware.plane_size_min == size && size > 1;
+        self.gpu.plane = Some(size);
+        fixed.then_some(self)
+    }
+
+    /// Bytes of device memory that are taken, in use or not.
+    pub fn reserved(&self) -> u64 {
+        let usage = self.gpu.client.memory_usage();
+        usage.map_or(0, |usage| usage.bytes_reserved)
     }
 
     /// Kernels launched so far.
@@ -166,11 +188,19 @@ fn supported<R: Runtime>(
     let (kv_heads, d) = (config.num_key_value_heads, config.head_dim);
     let refuse = |what: String| Err(Error::Device(format!("{what}; --device cpu can")));
     if !matches!(d, 64 | 128) {
-        return refuse(format!("no GPU kernel has heads of {d} values, expected 64 or 128"));
+        return refuse(format!(
+            "no GPU kernel has heads of {d} values, expected 64 or 128"
+        ));
     }
-    let widths = [config.hidden_size, config.intermediate_size, config.num_attention_heads * d];
+    let widths = [
+        config.hidden_size,
+        config.intermediate_size,
+        config.num_attention_heads * d,
+    ];
     if let Some(width) = widths.iter().find(|width| !width.is_multiple_of(32)) {
-        return refuse(format!("no GPU kernel has rows of {width} values, expected a multiple of 32"));
+        return refuse(format!(
+            "no GPU kernel has rows of {width} values, expected a multiple of 32"
+        ));
     }
     let context = options.context.unwrap_or(config.max_position_embeddings);
     let most = History::most(gpu, kv_heads, d, stored(options.kv_type));
@@ -305,7 +335,17 @@ impl<R: CubeRuntime> Engine for Cube<R> {
         history.reserve(&self.gpu, start + n);
         let q = self.gpu.empty(n * heads * d);
         let Angles { cos, sin, .. } = rotation;
-        history::append(&self.gpu, &taken(qkv), cos, sin, n, start, history, heads, &q);
+        history::append(
+            &self.gpu,
+            &taken(qkv),
+            cos,
+            sin,
+            n,
+            start,
+            history,
+            heads,
+            &q,
+        );
         self.wrap(q, [n, heads, d])
     }
 
@@ -328,7 +368,15 @@ impl<R: CubeRuntime> Engine for Cube<R> {
             heads,
             window,
         };
-        attention(&self.gpu, &taken(q), history, queries, sinks, &self.attention, &out);
+        attention(
+            &self.gpu,
+            &taken(q),
+            history,
+            queries,
+            sinks,
+            &self.attention,
+            &out,
+        );
         self.wrap(out, [n, heads * d])
     }
 
@@ -344,11 +392,7 @@ impl<R: CubeRuntime> Engine for Cube<R> {
         let (ids, weights) = (self.gpu.empty(n * top_k), self.gpu.empty(n * top_k));
         route(&self.gpu, &logits, n, router.rows, top_k, &ids, &weights);
         Routing {
-            ids: Tensor::<_, 2, Int>::from_primitive(self.primitive(
-                ids,
-                &[n, top_k],
-                DType::I32,
-            )),
+            ids: Tensor::<_, 2, Int>::from_primitive(self.primitive(ids, &[n, top_k], DType::I32)),
             weights: self.wrap(weights, [n, top_k]),
         }
     }

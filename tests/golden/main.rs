@@ -4,6 +4,8 @@
 
 mod checkpoint;
 mod compute;
+#[cfg(feature = "wgpu")]
+mod cube;
 mod goldens;
 mod harmony;
 mod model;

@@ -88,7 +88,8 @@ impl<R: Runtime> Gpu<R> {
     /// A copy of `words` on the device.
     pub fn upload<T: bytemuck::NoUninit>(&self, words: &[T]) -> Buffer {
         const { assert!(size_of::<T>() == 4) };
-        self.crossed.fetch_add(4 * words.len() as u64, Ordering::Relaxed);
+        self.crossed
+            .fetch_add(4 * words.len() as u64, Ordering::Relaxed);
         self.upload_bytes(bytemuck::cast_slice(words))
     }
 
@@ -106,7 +107,8 @@ impl<R: Runtime> Gpu<R> {
     /// # Errors
     /// What the runtime says.
     pub fn read(&self, buffer: Buffer) -> Result<Vec<u32>, String> {
-        self.crossed.fetch_add(4 * buffer.len as u64, Ordering::Relaxed);
+        self.crossed
+            .fetch_add(4 * buffer.len as u64, Ordering::Relaxed);
         let bytes = self.client.read_one(buffer.handle).map_err(one_line)?;
         Ok(bytemuck::pod_collect_to_vec(&bytes[..4 * buffer.len]))
     }
@@ -143,7 +145,12 @@ impl<R: Runtime> Gpu<R> {
 /// A runtime's error without its backtrace.
 fn one_line(error: impl std::fmt::Debug) -> String {
     let text = format!("{error:?}");
-    text.split("backtrace").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+    text.split("backtrace")
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[cfg(test)]

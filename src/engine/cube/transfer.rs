@@ -27,7 +27,10 @@ pub trait Transfer<R: Runtime>: Send + Sync {
 }
 
 /// Through buffers of cubecl, on any runtime: a step is uploaded and copied to its place on the device.
-#[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "wgpu writes in place"))]
+#[cfg_attr(
+    not(feature = "cuda"),
+    allow(dead_code, reason = "wgpu writes in place")
+)]
 pub struct Steps;
 
 impl<R: Runtime> Transfer<R> for Steps {
@@ -134,7 +137,9 @@ impl<R: Runtime> Upload<R> {
 
     fn fault(&self) -> Option<Error> {
         let fault = self.fault.lock();
-        fault.unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        fault
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .clone()
     }
 
     fn failed(&self, error: Error) {

@@ -42,7 +42,9 @@ impl<R: Runtime> Loader<'_, R> {
         let rows = parts.iter().map(|part| part.rows()).sum();
         let pieces = linear::piece_rows(kind, rows, cols, self.gpu.binding_limit());
         let piece = |rows: Range<usize>| {
-            let words = self.upload.room(self.gpu, rows.len() * kind.row_words(cols));
+            let words = self
+                .upload
+                .room(self.gpu, rows.len() * kind.row_words(cols));
             let scales = match kind.row_scales(cols) {
                 0 => None,
                 scales => Some(self.upload.room(self.gpu, rows.len() * scales)),
@@ -53,14 +55,23 @@ impl<R: Runtime> Loader<'_, R> {
                 let here = rows.start.max(first)..rows.end.min(first + part.rows());
                 for start in here.clone().step_by(Q8_ROWS) {
                     let some = start..here.end.min(start + Q8_ROWS);
-                    let bytes = &part.bytes[2 * cols * (some.start - first)..][..2 * cols * some.len()];
+                    let bytes =
+                        &part.bytes[2 * cols * (some.start - first)..][..2 * cols * some.len()];
                     let at = some.start - rows.start;
                     match &scales {
-                        None => self.upload.write(self.gpu, &words, at * kind.row_words(cols), bytes),
+                        None => {
+                            self.upload
+                                .write(self.gpu, &words, at * kind.row_words(cols), bytes)
+                        }
                         Some(scales) => {
                             let q8 = q8_from_bf16(bytes, cols);
                             let put = |to, row, words: &[u32]| {
-                                self.upload.write(self.gpu, to, at * row, bytemuck::cast_slice(words));
+                                self.upload.write(
+                                    self.gpu,
+                                    to,
+                                    at * row,
+                                    bytemuck::cast_slice(words),
+                                );
                             };
                             put(&words, kind.row_words(cols), &q8.words);
                             put(scales, kind.row_scales(cols), &q8.scales);
@@ -69,7 +80,11 @@ impl<R: Runtime> Loader<'_, R> {
                 }
                 first += part.rows();
             }
-            linear::Piece { words, scales, rows }
+            linear::Piece {
+                words,
+                scales,
+                rows,
+            }
         };
         Matrix::new(kind, cols, pieces.into_iter().map(piece).collect(), bias)
     }

@@ -6,8 +6,8 @@
 
 use cubecl::prelude::*;
 
-use super::words::{bf16_bits, bf16_high, bf16_low, i8_at};
 use super::copy::copy;
+use super::words::{bf16_bits, bf16_high, bf16_low, i8_at};
 use super::{Buffer, Gpu};
 
 /// Units of a cube in every kernel here.
