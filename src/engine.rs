@@ -147,6 +147,8 @@ pub struct EngineOptions {
     pub device: devices::Choice,
     /// Where compiled kernels of a GPU are kept for the next start; `None`: nowhere.
     pub kernel_cache: Option<PathBuf>,
+    /// Layers whose experts a GPU holds, the first ones; the others are computed by the CPU. `None`: all.
+    pub gpu_layers: Option<usize>,
     /// How the history is stored.
     pub kv_type: KvType,
     /// Positions the history may hold; `None`: as many as the checkpoint was made for.

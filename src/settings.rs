@@ -134,6 +134,8 @@ pub struct Settings {
     pub context: Option<usize>,
     pub kv_type: KvType,
     pub device: DeviceChoice,
+    /// Layers whose experts a GPU holds; `None`: as many as fit.
+    pub gpu_layers: Option<usize>,
     pub compute: Option<Compute>,
     pub dense: Dense,
     /// A set of CPU kernels by name.
@@ -159,6 +161,7 @@ impl Default for Settings {
             context: None,
             kv_type: KvType::default(),
             device: DeviceChoice::default(),
+            gpu_layers: None,
             compute: None,
             dense: Dense::default(),
             kernels: None,

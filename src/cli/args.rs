@@ -212,6 +212,7 @@ impl MachineArgs {
             compute: self.compute,
             dense: self.dense,
             kernels: self.kernels.as_deref().map(Choice::from),
+            gpu_layers: self.gpu_layers,
             threads: self.threads,
             ..Given::default()
         }
@@ -241,6 +242,7 @@ impl MachineArgs {
             kernel_cache: Paths::kernels(|name| std::env::var_os(name)),
             kv_type: settings.kv_type,
             context: settings.context,
+            gpu_layers: settings.gpu_layers,
             threads: settings.threads,
             compute: settings.compute,
             dense: settings.dense,

@@ -31,7 +31,8 @@ use super::rope::Rope;
 use super::{Dense, EngineOptions, Error, InUse, KvType};
 use crate::checkpoint::{Bf16, Experts, Linear};
 
-type Burn = Candle<f32, i64>;
+/// The burn backend of the CPU.
+pub type Burn = Candle<f32, i64>;
 
 /// The CPU engine: a kernel set and a pool of threads.
 pub struct Cpu {
@@ -377,18 +378,19 @@ fn choose(logits: &[f32], k: usize) -> (Vec<usize>, Vec<f32>) {
 }
 
 /// The values of a tensor, row-major.
-fn read<const D: usize>(t: Tensor<Burn, D>) -> Vec<f32> {
+pub fn read<const D: usize>(t: Tensor<Burn, D>) -> Vec<f32> {
     t.into_data()
         .into_vec()
         .expect("activations are f32 on this backend")
 }
 
 /// A tensor around values, without a copy.
-fn wrap<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> Tensor<Burn, D> {
+pub fn wrap<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> Tensor<Burn, D> {
     Tensor::from_primitive(TensorPrimitive::Float(primitive(values, &shape)))
 }
 
-fn wrap_ids<const D: usize>(values: Vec<i64>, shape: [usize; D]) -> Tensor<Burn, D, Int> {
+/// A tensor of ids.
+pub fn wrap_ids<const D: usize>(values: Vec<i64>, shape: [usize; D]) -> Tensor<Burn, D, Int> {
     Tensor::from_primitive(primitive(values, &shape))
 }
 

@@ -8,7 +8,9 @@ pub mod kernels;
 mod transfer;
 mod weights;
 
+use std::fmt::Write;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use burn::tensor::{DType, Int, Shape, Tensor, TensorPrimitive};
@@ -30,6 +32,7 @@ use self::transfer::Upload;
 pub use self::transfer::{Steps, Transfer};
 use self::weights::Loader;
 use super::backend::{Engine, Routing};
+use super::candle::{self, Cpu, CpuExperts};
 use super::rope::Rope;
 use super::{Dense, EngineOptions, Error, KvType, Likeliest, sampler};
 use crate::checkpoint::{Bf16, Config, Experts, Linear};
@@ -50,6 +53,12 @@ pub struct Cube<R: CubeRuntime> {
     /// What attention works in.
     attention: Buffer,
     candidates: Candidates,
+    /// Layers whose experts are on the device; those of the others stay in the memory map.
+    gpu_layers: usize,
+    /// Layers whose experts were taken over so far.
+    layers: AtomicUsize,
+    /// Computes the experts that stay there.
+    host: Option<Cpu>,
 }
 
 /// The cosines and sines of all positions from 0 on, `[positions, head_dim / 2]` each.
@@ -61,9 +70,16 @@ pub struct Angles {
 }
 
 /// Both products of one layer's experts.
-pub struct CubeExperts {
-    gate_up: ExpertWeights,
-    down: ExpertWeights,
+pub enum CubeExperts {
+    /// On the device.
+    Device {
+        /// `[experts, 2 · intermediate, hidden]`
+        gate_up: ExpertWeights,
+        /// `[experts, hidden, intermediate]`
+        down: ExpertWeights,
+    },
+    /// In the memory map, for the CPU.
+    Host(CpuExperts),
 }
 
 impl<R: CubeRuntime> Cube<R> {
@@ -91,11 +107,22 @@ impl<R: CubeRuntime> Cube<R> {
         }
         let gpu = Gpu::new(client);
         supported(&gpu, config, options)?;
-        let description = format!(
+        let all = config.num_hidden_layers;
+        let gpu_layers = options.gpu_layers.unwrap_or(all).min(all);
+        let host = (gpu_layers < all).then(|| Cpu::new(options)).transpose()?;
+        let mut description = format!(
             "{name}, compute f32, dense {}, kv {}",
             options.dense.name(),
             options.kv_type.name()
         );
+        if let Some(cpu) = &host {
+            let _ = write!(
+                description,
+                "; experts of {} of {all} layers on {}",
+                all - gpu_layers,
+                cpu.describe()
+            );
+        }
         Ok(Self {
             attention: gpu.empty(attention::work_len(
                 config.num_attention_heads,
@@ -108,6 +135,9 @@ impl<R: CubeRuntime> Cube<R> {
             description,
             dense: options.dense,
             angles: Mutex::default(),
+            gpu_layers,
+            layers: AtomicUsize::new(0),
+            host,
         })
     }
 
@@ -168,6 +198,47 @@ impl<R: CubeRuntime> Cube<R> {
         // What the device itself says is nearer to the cause.
         self.upload.check()?;
         words
+    }
+
+    /// [`Engine::add_experts`] on the CPU, for experts that stay there: the activations cross over, which is little
+    /// against the weights.
+    fn on_host(
+        &self,
+        residual: Tensor<Burn<R>, 2>,
+        x: Tensor<Burn<R>, 2>,
+        routing: Routing<Burn<R>>,
+        experts: &CpuExperts,
+        limit: f32,
+    ) -> Tensor<Burn<R>, 2> {
+        let (shape, [n, top_k]) = (residual.dims(), routing.weights.dims());
+        let buffers = vec![
+            taken(residual.clone()),
+            taken(x),
+            taken(routing.weights),
+            buffer(routing.ids.into_primitive()),
+        ];
+        let Some(cpu) = &self.host else {
+            unreachable!("experts stay on the host where it computes");
+        };
+        let read = match self.gpu.read_all(buffers) {
+            Ok(read) => read,
+            Err(error) => {
+                self.upload.failed(Error::Device(error));
+                return residual;
+            }
+        };
+        let [residual, x, weights, ids] = read.as_slice() else {
+            unreachable!("as many are read as were asked for");
+        };
+        let values = |words: &[u32]| bytemuck::cast_slice::<u32, f32>(words).to_vec();
+        let routing = Routing {
+            ids: candle::wrap_ids(ids.iter().map(|id| i64::from(*id)).collect(), [n, top_k]),
+            weights: candle::wrap(values(weights), [n, top_k]),
+        };
+        let (residual, x) = (values(residual), values(x));
+        let (residual, x) = (candle::wrap(residual, shape), candle::wrap(x, shape));
+        let y = cpu.run(|| cpu.add_experts(residual, x, routing, experts, limit));
+        self.wrap(self.gpu.upload(&candle::read(y)), shape)
     }
 
     /// `x Wᵀ` over the vocabulary, on the device.
@@ -258,9 +329,15 @@ impl<R: CubeRuntime> Engine for Cube<R> {
     }
 
     fn load_experts(&self, gate_up: &Experts, down: &Experts) -> Self::Experts {
-        CubeExperts {
-            gate_up: self.loader().experts(gate_up),
-            down: self.loader().experts(down),
+        let layer = self.layers.fetch_add(1, Ordering::Relaxed);
+        match &self.host {
+            Some(cpu) if layer >= self.gpu_layers => {
+                CubeExperts::Host(cpu.load_experts(gate_up, down))
+            }
+            _ => CubeExperts::Device {
+                gate_up: self.loader().experts(gate_up),
+                down: self.loader().experts(down),
+            },
         }
     }
 
@@ -405,7 +482,13 @@ impl<R: CubeRuntime> Engine for Cube<R> {
         experts: &Self::Experts,
         limit: f32,
     ) -> Tensor<Self::Burn, 2> {
-        let (shape, CubeExperts { gate_up, down }) = (residual.dims(), experts);
+        let (gate_up, down) = match experts {
+            CubeExperts::Device { gate_up, down } => (gate_up, down),
+            CubeExperts::Host(experts) => {
+                return self.on_host(residual, x, routing, experts, limit);
+            }
+        };
+        let shape = residual.dims();
         let [n, top_k] = routing.weights.dims();
         let work = Work::new(&self.gpu, Work::sizes(n, top_k, gate_up, down));
         let ids = buffer(routing.ids.into_primitive());

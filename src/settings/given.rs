@@ -21,6 +21,7 @@ pub const KEYS: [&str; 21] = [
     "context",
     "kv-type",
     "device",
+    "gpu-layers",
     "compute",
     "dense",
     "kernels",
@@ -96,6 +97,7 @@ pub struct Given {
     pub context: Option<usize>,
     pub kv_type: Option<KvType>,
     pub device: Option<DeviceChoice>,
+    pub gpu_layers: Option<usize>,
     pub compute: Option<Choice<Compute>>,
     pub dense: Option<Dense>,
     pub kernels: Option<Choice<String>>,
@@ -136,6 +138,7 @@ impl Given {
             context: self.context.or(other.context),
             kv_type: self.kv_type.or(other.kv_type),
             device: self.device.or(other.device),
+            gpu_layers: self.gpu_layers.or(other.gpu_layers),
             compute: self.compute.or(other.compute),
             dense: self.dense.or(other.dense),
             kernels: self.kernels.or(other.kernels),
@@ -174,6 +177,7 @@ impl Given {
             context: self.context,
             kv_type: self.kv_type.unwrap_or(default.kv_type),
             device: self.device.unwrap_or(default.device),
+            gpu_layers: self.gpu_layers,
             compute: self.compute.and_then(Choice::chosen),
             dense: self.dense.unwrap_or(default.dense),
             kernels: self.kernels.and_then(Choice::chosen),
@@ -229,6 +233,7 @@ impl Given {
                 let choice = text.parse();
                 self.device = Some(choice.map_err(|_| value.wrong(key, DeviceChoice::EXPECTED))?);
             }
+            "gpu-layers" => self.gpu_layers = Some(value.whole(key, 0)?),
             "compute" => self.compute = Some(value.named(key, COMPUTE)?),
             "dense" => self.dense = Some(value.named(key, DENSE)?),
             "kernels" => {

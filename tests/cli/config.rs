@@ -165,7 +165,7 @@ fn a_wrong_configuration_is_an_error_that_says_where() {
     exit code: 1
     ----- stdout -----
     ----- stderr -----
-    error: `[home]/.config/gptoss/config.toml`, line 2: there is no setting `maxtokens`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, device, compute, dense, kernels, threads, theme, mouse, save or show-thinking
+    error: `[home]/.config/gptoss/config.toml`, line 2: there is no setting `maxtokens`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, device, gpu-layers, compute, dense, kernels, threads, theme, mouse, save or show-thinking
 
     hint: `gptoss config` prints every setting with its default
     ");

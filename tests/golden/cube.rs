@@ -149,6 +149,22 @@ fn the_likeliest_tokens_are_those_of_the_logits() {
 }
 
 #[test]
+fn experts_that_stay_on_the_cpu_follow_the_reference_too() {
+    let device = here().remove(0);
+    for gpu_layers in [0, 3] {
+        let options = EngineOptions {
+            gpu_layers: Some(gpu_layers),
+            ..exact()
+        };
+        let mut model = loaded(&device, &options);
+        let worst = follows_the_reference(&mut model, LOGITS, 4);
+        println!("{}: {worst:e}", model.describe());
+        let stay = format!("experts of {} of 6 layers on cpu", 6 - gpu_layers);
+        assert!(model.describe().contains(&stay), "{}", model.describe());
+    }
+}
+
+#[test]
 fn eight_bit_weights_are_as_near_as_on_the_cpu() {
     let ids = &prompts()[5].ids;
     let options = EngineOptions {

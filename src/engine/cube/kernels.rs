@@ -107,10 +107,24 @@ impl<R: Runtime> Gpu<R> {
     /// # Errors
     /// What the runtime says.
     pub fn read(&self, buffer: Buffer) -> Result<Vec<u32>, String> {
-        self.crossed
-            .fetch_add(4 * buffer.len as u64, Ordering::Relaxed);
-        let bytes = self.client.read_one(buffer.handle).map_err(one_line)?;
-        Ok(bytemuck::pod_collect_to_vec(&bytes[..4 * buffer.len]))
+        self.read_all(vec![buffer]).map(|mut read| read.remove(0))
+    }
+
+    /// The words of several buffers, once everything before is done.
+    ///
+    /// # Errors
+    /// What the runtime says.
+    pub fn read_all(&self, buffers: Vec<Buffer>) -> Result<Vec<Vec<u32>>, String> {
+        let lengths: Vec<usize> = buffers.iter().map(|buffer| buffer.len).collect();
+        let words: usize = lengths.iter().sum();
+        self.crossed.fetch_add(4 * words as u64, Ordering::Relaxed);
+        let handles = buffers.into_iter().map(|buffer| buffer.handle).collect();
+        let read = self.client.read_async(handles);
+        let read = cubecl::future::block_on(read).map_err(one_line)?;
+        let of = |(bytes, len): (cubecl::bytes::Bytes, usize)| {
+            bytemuck::pod_collect_to_vec(&bytes[..4 * len])
+        };
+        Ok(read.into_iter().zip(lengths).map(of).collect())
     }
 
     /// Waits until everything before is done.

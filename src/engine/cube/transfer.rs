@@ -142,7 +142,8 @@ impl<R: Runtime> Upload<R> {
             .clone()
     }
 
-    fn failed(&self, error: Error) {
+    /// Keeps `error`, if it is the first.
+    pub fn failed(&self, error: Error) {
         let fault = self.fault.lock();
         fault
             .unwrap_or_else(std::sync::PoisonError::into_inner)
