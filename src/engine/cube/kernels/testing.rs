@@ -17,21 +17,6 @@ pub fn gpus() -> Vec<Gpu<WgpuRuntime>> {
     vec![gpu, Gpu::new(client()).without_planes()]
 }
 
-/// The same, and with planes on a software device too, where cubecl leaves them out: there they are slow, but they add.
-pub fn gpus_and_software_planes() -> Vec<Gpu<WgpuRuntime>> {
-    let mut gpus = gpus();
-    if gpus.iter().all(|gpu| gpu.plane.is_none()) {
-        let mut gpu = Gpu::new(WgpuRuntime::client(&WgpuDevice::DefaultDevice));
-        let hardware = &gpu.client.properties().hardware;
-        let (least, most) = (hardware.plane_size_min, hardware.plane_size_max);
-        if least == most && most > 1 {
-            gpu.plane = Some(most);
-            gpus.push(gpu);
-        }
-    }
-    gpus
-}
-
 /// The f32 values of a buffer.
 pub fn read(gpu: &Gpu<WgpuRuntime>, buffer: &Buffer) -> Vec<f32> {
     let bytes = gpu.client.read_one_unchecked(buffer.handle.clone());

@@ -4,7 +4,7 @@ use cubecl::wgpu::WgpuRuntime;
 
 use super::super::history::append;
 use super::super::history::tests::{TYPES, held};
-use super::super::testing::{Numbers, assert_close, gpus_and_software_planes, read};
+use super::super::testing::{Numbers, assert_close, gpus, read};
 use super::*;
 
 /// Attention, the slow and obvious way.
@@ -145,7 +145,7 @@ fn compare_all(keys: usize, kv_type: KvType) {
         KvType::Bf16 => &[1, 2, 8],
         KvType::F32 | KvType::Q8 => &[8],
     };
-    for gpu in gpus_and_software_planes() {
+    for gpu in gpus() {
         let history = history_of(&gpu, keys, 2, 64, kv_type);
         for n in [1, 5, 40].into_iter().filter(|&n| n <= keys) {
             for window in [None, Some(128)] {
@@ -210,7 +210,7 @@ fn four_thousand_keys_in_q8() {
 
 #[test]
 fn heads_of_128_and_groups_of_4() {
-    for gpu in gpus_and_software_planes() {
+    for gpu in gpus() {
         for (kv_type, n, window) in [
             (KvType::F32, 1, Some(20)),
             (KvType::Bf16, 8, None),
@@ -232,7 +232,7 @@ fn heads_of_128_and_groups_of_4() {
 
 #[test]
 fn the_first_of_several_tokens_may_see_fewer_parts() {
-    for gpu in gpus_and_software_planes() {
+    for gpu in gpus() {
         let history = history_of(&gpu, 264, 1, 64, KvType::Bf16);
         for (start, n) in [(254, 8), (256, 8), (250, 7), (0, 8), (0, 200)] {
             let queries = Queries {
@@ -249,7 +249,7 @@ fn the_first_of_several_tokens_may_see_fewer_parts() {
 /// Parts of more than one block of scores need a long history: one head of one type, against a window over its end.
 #[test]
 fn parts_longer_than_a_block() {
-    for gpu in gpus_and_software_planes() {
+    for gpu in gpus() {
         let keys = decode::MOST_SPLITS * 300;
         let history = history_of(&gpu, keys, 1, 64, KvType::Q8);
         let queries = Queries {
@@ -264,7 +264,7 @@ fn parts_longer_than_a_block() {
 
 #[test]
 fn a_sink_takes_its_share_and_has_no_value() {
-    for gpu in gpus_and_software_planes() {
+    for gpu in gpus() {
         let history = history_of(&gpu, 1, 1, 64, KvType::F32);
         let value = held(&gpu, &history).1;
         let q = gpu.upload(&[0.0f32; 2 * 64]);
@@ -288,7 +288,7 @@ fn a_sink_takes_its_share_and_has_no_value() {
 
 #[test]
 fn launches_are_one_or_two() {
-    for gpu in gpus_and_software_planes() {
+    for gpu in gpus() {
         let history = history_of(&gpu, 300, 1, 64, KvType::Bf16);
         let (q, out) = (gpu.empty(9 * 64), gpu.empty(9 * 64));
         let (work, sinks) = (gpu.empty(work_len(1, 64)), gpu.upload(&[0.0f32]));

@@ -3,7 +3,7 @@
 use cubecl::wgpu::WgpuRuntime;
 use half::bf16;
 
-use super::super::testing::{Numbers, assert_close, gpus_and_software_planes, read, read_words};
+use super::super::testing::{Numbers, assert_close, gpus, read, read_words};
 use super::*;
 
 /// Every way to hold keys and values.
@@ -78,7 +78,7 @@ fn assert_held(found: &[f32], exact: &[f32], d: usize, kv_type: KvType) {
 /// Appends in steps of which some go back, and compares everything after each.
 fn steps(kv_type: KvType, heads: usize, kv_heads: usize, d: usize) {
     let mut numbers = Numbers::new(7);
-    for gpu in gpus_and_software_planes() {
+    for gpu in gpus() {
         let history = History::new(&gpu, kv_heads, d, kv_type, 100);
         let row = kv_heads * d;
         let (mut k, mut v): (Vec<f32>, Vec<f32>) = (Vec::new(), Vec::new());
@@ -164,7 +164,7 @@ fn bf16_rounds_to_even_and_q8_to_the_nearest_step() {
     v[1] = 253.9;
     v[33] = 2.9;
     v[34] = -3.1;
-    for gpu in gpus_and_software_planes() {
+    for gpu in gpus() {
         let history = History::new(&gpu, 1, D, KvType::Bf16, 1);
         append_one(&gpu, &history, &k, &v);
         let found = held(&gpu, &history).0;
@@ -181,7 +181,7 @@ fn bf16_rounds_to_even_and_q8_to_the_nearest_step() {
 
 #[test]
 fn nan_is_never_held_as_a_number() {
-    for gpu in gpus_and_software_planes() {
+    for gpu in gpus() {
         for kv_type in TYPES {
             for bits in [0x7FC0_0000, 0x7FFF_FFFF, 0xFFFF_FFFF] {
                 let history = History::new(&gpu, 1, D, kv_type, 1);
@@ -198,7 +198,7 @@ fn nan_is_never_held_as_a_number() {
 
 #[test]
 fn a_head_of_zeros_stays_zeros() {
-    for gpu in gpus_and_software_planes() {
+    for gpu in gpus() {
         let history = History::new(&gpu, 1, D, KvType::Q8, 1);
         append_one(&gpu, &history, &[0.0; D], &[1e-39; D]);
         let (k, v) = held(&gpu, &history);
@@ -208,7 +208,7 @@ fn a_head_of_zeros_stays_zeros() {
 
 #[test]
 fn it_keeps_what_it_holds_when_it_grows() {
-    for gpu in gpus_and_software_planes() {
+    for gpu in gpus() {
         for kv_type in TYPES {
             let mut history = History::new(&gpu, 1, D, kv_type, 0);
             let (n, mut numbers) = (history.capacity, Numbers::new(3));
@@ -241,7 +241,7 @@ fn it_keeps_what_it_holds_when_it_grows() {
 
 #[test]
 fn a_history_ends_where_the_device_binds_no_more() {
-    for gpu in gpus_and_software_planes() {
+    for gpu in gpus() {
         let most = History::most(&gpu, 8, 64, KvType::Bf16);
         assert_eq!(most as u64, (gpu.binding_limit() / 1024).min(4_194_303));
         // 128 MiB hold the whole context of gpt-oss in BF16.
