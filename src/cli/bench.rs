@@ -194,9 +194,10 @@ fn measure(
 ) -> anyhow::Result<Report> {
     let on_device = options.device.is_gpu();
     let cost = Cost::new(checkpoint, options, on_device);
-    let of_cpu = match on_device {
-        true => None,
-        false => Some(options.in_use()?),
+    let of_cpu = if on_device {
+        None
+    } else {
+        Some(options.in_use()?)
     };
     let mut bandwidth = Vec::new();
     if let Some(in_use) = &of_cpu {

@@ -75,6 +75,22 @@ impl LoadProgress {
         })
     }
 
+    /// Whether to go on.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] where not.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        if self.cancel.is_cancelled() {
+            Err(Error::Stopped)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// For what is not the CPU.
+#[cfg(any(test, feature = "wgpu", feature = "cuda"))]
+impl LoadProgress {
     /// So many bytes are to be uploaded.
     pub(super) fn upload(&self, total: u64) {
         self.state.total.store(total, Ordering::Relaxed);
@@ -91,20 +107,9 @@ impl LoadProgress {
     }
 
     /// What stops a forward pass of the load.
+    #[cfg_attr(test, allow(dead_code, reason = "in builds without devices"))]
     pub(super) const fn stop(&self) -> &Cancel {
         &self.cancel
-    }
-
-    /// Whether to go on.
-    ///
-    /// # Errors
-    /// [`Error::Stopped`] where not.
-    pub(super) fn check(&self) -> Result<(), Error> {
-        if self.cancel.is_cancelled() {
-            Err(Error::Stopped)
-        } else {
-            Ok(())
-        }
     }
 }
 

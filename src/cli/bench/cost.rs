@@ -42,9 +42,12 @@ impl Cost {
         let c = &self.config;
         let (hidden, inner) = (c.hidden_size, c.intermediate_size);
         let (q, kv) = (c.query_size(), c.key_value_size());
-        let dense = |rows, cols| match self.on_device {
-            true => self.dense.device_bytes(rows, cols),
-            false => self.dense.bytes(rows, cols),
+        let dense = |rows, cols| {
+            if self.on_device {
+                self.dense.device_bytes(rows, cols)
+            } else {
+                self.dense.bytes(rows, cols)
+            }
         };
         let attention = dense(q, hidden) + 2 * dense(kv, hidden) + dense(hidden, q);
         let biases = q + 2 * kv + hidden + c.num_attention_heads;

@@ -446,7 +446,20 @@ mod tests {
             results: Vec::new(),
             ..report()
         };
-        insta::assert_snapshot!(report.text(), @"");
+        insta::assert_snapshot!(report.text(), @r#"
+        model       models/20b
+        run         cuda:0 (Card), compute f32, dense q8, kv bf16
+        load        1.32 s (warm: nothing came from the disk), then 0.45 s to the first token after a prompt of 16 tokens
+        memory      at most 14.1 GB: 11.9 GB mapped, 2.2 GB anonymous
+        bandwidth   4000.0 GB/s before, 4100.0 GB/s after
+        device      14.0 GB of its memory; 243 launches and 16 bytes to and fro for a decoded token
+
+        test  depth  tokens/s  spread  reads/token  ceiling  reached  arithmetic
+
+        Median of up to 3 runs after a warm-up; spread is the furthest from the median. Random token ids (uniform);
+        tokenisation, sampling and stop tokens are left out. The ceiling is the higher bandwidth over what a
+        token must read; models that fit into the cache of the device pass it.
+        "#);
         let json: serde_json::Value = serde_json::from_str(&report.json().unwrap()).unwrap();
         assert_eq!(json["threads"], serde_json::Value::Null);
         assert_eq!(json["kernels"], serde_json::Value::Null);

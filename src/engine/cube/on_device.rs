@@ -13,8 +13,17 @@ use crate::engine::{
     Cancel, DeviceFigures, EngineOptions, Error, LanguageModel, Likeliest, Loaded, weight_bytes,
 };
 
-/// Tokens of the passes that warm up: each is worked on by kernels of its own.
-const PASSES: [usize; 3] = [64, 17, 1];
+/// Tokens of the passes that warm up, and how many ids are wanted after them: each has kernels of its own.
+const PASSES: [(usize, usize); 8] = [
+    (64, 1),
+    (17, 1),
+    (16, 1),
+    (8, 1),
+    (4, 1),
+    (2, 1),
+    (1, 1),
+    (1, 2),
+];
 /// Bytes of each of the two buffers between which a bandwidth is measured, where the device binds so many: more than
 /// the cache of any card.
 const BUFFER: u64 = 256 << 20;
@@ -52,9 +61,9 @@ impl<R: CubeRuntime> OnDevice<R> {
         progress.upload(weight_bytes(checkpoint, options.dense));
         let mut loaded = Loaded::new(engine, checkpoint, options)?;
         progress.compile();
-        for tokens in PASSES {
+        for (tokens, k) in PASSES {
             let tokens = vec![0; tokens.min(loaded.context())];
-            let pass = loaded.likeliest(&tokens, 1, progress.stop())?;
+            let pass = loaded.likeliest(&tokens, k, progress.stop())?;
             loaded.truncate(0);
             pass.ok_or(Error::Stopped)?;
         }
