@@ -12,6 +12,7 @@ pub mod cube;
 pub mod devices;
 pub mod generator;
 pub mod model;
+mod progress;
 pub mod rope;
 pub mod sampler;
 #[cfg(test)]
@@ -25,9 +26,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use generator::{CHUNK, Event, Finish, Generator, Output, Request, Stats};
+pub use progress::{LoadProgress, LoadStep};
 pub use sampler::{Sampler, Sampling};
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, Config};
 use backend::Engine;
 use cache::KvCache;
 use candle::kernels::{Q8Quad, QUAD};
@@ -138,6 +140,28 @@ impl Dense {
             Self::Q8 => rows * cols.div_ceil(QUAD) * size_of::<Q8Quad>(),
         }
     }
+
+    /// The same on a device other than the CPU: rows end with whole words.
+    pub const fn device_bytes(self, rows: usize, cols: usize) -> usize {
+        match self {
+            Self::Bf16 => 2 * rows * cols,
+            Self::Q8 => rows * (cols + 4 * cols.div_ceil(64)),
+        }
+    }
+}
+
+/// Bytes of attention, embedding and output, where a matrix of so many rows and columns takes `bytes` of them.
+pub fn dense_bytes(config: &Config, bytes: impl Fn(usize, usize) -> usize) -> u64 {
+    let (hidden, heads) = (config.hidden_size, config.query_size());
+    let layer = bytes(heads + 2 * config.key_value_size(), hidden) + bytes(hidden, heads);
+    let tables = 2 * bytes(config.vocab_size, hidden);
+    (config.num_hidden_layers * layer + tables) as u64
+}
+
+/// Bytes that a model whose weights are `published` bytes takes on a device other than the CPU.
+pub fn device_weight_bytes(config: &Config, published: u64, dense: Dense) -> u64 {
+    let of = |dense: Dense| dense_bytes(config, |rows, cols| dense.device_bytes(rows, cols));
+    (published + of(dense)).saturating_sub(of(Dense::Bf16))
 }
 
 /// What to run with.
@@ -161,6 +185,8 @@ pub struct EngineOptions {
     pub dense: Dense,
     /// A set of CPU kernels by name; `None`: the fastest.
     pub kernels: Option<String>,
+    /// Told how far the load is; it can stop it.
+    pub progress: LoadProgress,
 }
 
 impl EngineOptions {
@@ -261,6 +287,9 @@ pub enum Error {
         /// Those it can run.
         available: Vec<&'static str>,
     },
+    /// The load was asked to stop.
+    #[error("loading was stopped")]
+    Stopped,
     /// The device or the system failed.
     #[error("{0}")]
     Device(String),
@@ -309,6 +338,30 @@ pub trait LanguageModel: Send {
 
     /// For the figures: `cpu (candle, avx2, compute f32, dense bf16, kv bf16, 2 threads)`.
     fn describe(&self) -> String;
+
+    /// What was counted of the device so far; `None` for the CPU.
+    fn device_figures(&self) -> Option<DeviceFigures> {
+        None
+    }
+
+    /// Measures how fast the memory of the device is, in bytes a second; `None` for the CPU.
+    ///
+    /// # Errors
+    /// [`Error::Device`] and [`Error::Gpu`] where the device failed.
+    fn device_bandwidth(&self) -> Result<Option<f64>, Error> {
+        Ok(None)
+    }
+}
+
+/// How a device other than the CPU was used since the model was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceFigures {
+    /// Kernels launched.
+    pub launches: u64,
+    /// Bytes that crossed between host and device, weights apart.
+    pub crossed: u64,
+    /// Bytes of its memory that are taken now, in use or not.
+    pub memory: u64,
 }
 
 /// Token ids with their logits, falling; `None` where a logit is not finite.
@@ -392,6 +445,15 @@ fn unless_cancelled<T>(cancel: &Cancel) -> impl FnMut(usize, &T) -> ControlFlow<
     }
 }
 
+/// Bytes that the weights of `checkpoint` take on a device other than the CPU.
+fn weight_bytes(checkpoint: &Checkpoint, dense: Dense) -> u64 {
+    device_weight_bytes(
+        &checkpoint.config,
+        checkpoint.summary().weight_bytes(),
+        dense,
+    )
+}
+
 /// Loads a checkpoint onto the device of `options`.
 ///
 /// # Errors
@@ -400,7 +462,8 @@ pub fn load(
     checkpoint: &Checkpoint,
     options: &EngineOptions,
 ) -> Result<Box<dyn LanguageModel>, Error> {
-    match devices::choose(&options.device, checkpoint.summary().weight_bytes())?.0 {
+    options.progress.check()?;
+    match devices::choose(&options.device, weight_bytes(checkpoint, options.dense))?.0 {
         Chosen::Cpu => {
             let engine = candle::Cpu::new(options)?;
             Ok(Box::new(Loaded::new(engine, checkpoint, options)?))
@@ -428,7 +491,7 @@ fn on_gpu(
                 &checkpoint.config,
                 options,
             )?;
-            Ok(Box::new(Loaded::new(engine, checkpoint, options)?))
+            Ok(Box::new(cube::OnDevice::new(engine, checkpoint, options)?))
         }
         #[cfg(all(feature = "cuda", not(target_os = "macos")))]
         devices::Api::Cuda => {
@@ -440,7 +503,7 @@ fn on_gpu(
                 &checkpoint.config,
                 options,
             )?;
-            Ok(Box::new(Loaded::new(engine, checkpoint, options)?))
+            Ok(Box::new(cube::OnDevice::new(engine, checkpoint, options)?))
         }
         #[allow(
             unreachable_patterns,

@@ -20,7 +20,8 @@ use crate::tokenizer;
 
 pub use crate::engine::devices::{self, Choice as DeviceChoice};
 pub use crate::engine::{
-    Cancel, Compute, Dense, EngineOptions as LoadOptions, KvType, Sampling, Stats,
+    Cancel, Compute, Dense, EngineOptions as LoadOptions, KvType, LoadProgress, LoadStep, Sampling,
+    Stats,
 };
 pub use crate::harmony::message::InvalidArguments;
 pub use crate::harmony::tools::{ToolError, parse_tools};
@@ -71,6 +72,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// What helps, where a device failed.
+    pub const fn way_out(&self) -> Option<&'static str> {
+        match self {
+            Self::Engine(engine::Error::Gpu(error)) => Some(error.way_out()),
+            _ => None,
+        }
+    }
+
     /// Tokens of the prompt and of the context, where that is what did not fit.
     pub fn too_long(&self) -> Option<(usize, usize)> {
         match self {

@@ -9,7 +9,7 @@ use clap::{Args, ValueHint};
 use super::error::Failure;
 use super::model;
 use crate::hub::ModelRef;
-use crate::session::{Compute, Dense, DeviceChoice, KvType, LoadOptions, Reasoning};
+use crate::session::{Compute, Dense, DeviceChoice, KvType, LoadOptions, LoadProgress, Reasoning};
 use crate::settings::{
     COMPUTE, Choice, DENSE, Given, KV_TYPES, MOST_THREADS, Named, Paths, Settings,
 };
@@ -233,9 +233,22 @@ impl MachineArgs {
             )
             .into());
         }
+        if let (Some(Choice::Only(compute)), true) = (self.compute, settings.device.is_gpu())
+            && compute != Compute::F32
+        {
+            return Err(Failure::usage(
+                format!(
+                    "--compute {} rounds activations for CPU kernels and the device is `{}`, which computes in f32",
+                    compute.name(),
+                    settings.device
+                ),
+                "leave --compute out, or take --device cpu",
+            )
+            .into());
+        }
         // Whether there is such a device is known at once, what the model needs is not.
         if settings.device.is_gpu() {
-            model::device(settings.device, 0)?;
+            model::check_device(settings.device)?;
         }
         let options = LoadOptions {
             device: settings.device,
@@ -247,6 +260,7 @@ impl MachineArgs {
             compute: settings.compute,
             dense: settings.dense,
             kernels: settings.kernels.clone(),
+            progress: LoadProgress::default(),
         };
         match options.in_use() {
             Ok(_) => Ok(options),

@@ -16,15 +16,15 @@ use super::args::{MachineArgs, ModelArgs, positive, whole};
 use super::interrupt::Interrupt;
 use super::{Exit, config, model, print};
 use crate::checkpoint::Checkpoint;
+use crate::cli::progress::of_load;
 use crate::engine::{self, Cancel};
-use crate::session::memory::{self, Machine};
-use crate::session::{DeviceChoice, LoadOptions};
-use crate::settings::Settings;
+use crate::session::memory::{self, DevicePlan, Machine};
+use crate::session::{self, LoadOptions};
 use cost::Cost;
 use measure::{Bench, Kind, Peak, Test};
 use plan::{Asked, Plan};
 use progress::Progress;
-use report::{Measured, Report, Statistics};
+use report::{Measured, OnDevice, Report, Statistics};
 use tokens::Routing;
 
 const OUTPUT: &str = "Output";
@@ -39,7 +39,7 @@ Every --prompt and every --gen is measured at every --depth. In the table:
   tokens/s     the median of the repetitions; spread is how far the furthest lies from it
   reads/token  bytes of weights and history that a decoded token must read
   ceiling      tokens/s at which that takes all of the memory bandwidth, which is measured before
-               and after the tests; reached is the share of it
+               and after the tests, on a GPU by copying within its memory; reached is the share of it
   arithmetic   operations of a prefill, two to a multiplication and addition
 Load is without the vocabulary. A start is cold if weights came from the disk until the first token.
 
@@ -112,7 +112,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(left_out) = &plan.left_out {
         progress.note("note:", left_out);
     }
-    options.device = check_memory(&checkpoint, &settings, &plan, &progress)?;
+    check_memory(&checkpoint, &mut options, &plan, &progress)?;
     let interrupt = Interrupt::install(progress.eraser()).context("cannot handle signals")?;
     let mut report = measure(args, &checkpoint, &options, &plan, &progress, &interrupt)?;
     report.load += opened;
@@ -164,27 +164,23 @@ impl Plan {
 /// Says what memory will be like, and chooses the device by it.
 fn check_memory(
     checkpoint: &Checkpoint,
-    settings: &Settings,
+    options: &mut LoadOptions,
     plan: &Plan,
     progress: &Progress,
-) -> anyhow::Result<DeviceChoice> {
-    let needed = memory::Plan::new(
-        &checkpoint.config,
-        checkpoint.summary().weight_bytes(),
-        settings.kv_type,
-        settings.dense,
-        plan.positions(),
-    );
-    let (device, note) = model::device(settings.device, needed.needed())?;
-    if let Some(note) = note {
+) -> anyhow::Result<()> {
+    let (config, weights) = (&checkpoint.config, checkpoint.summary().weight_bytes());
+    let (kv_type, dense, positions) = (options.kv_type, options.dense, plan.positions());
+    let on_device = DevicePlan::new(config, weights, kv_type, dense, Some(positions));
+    if let Some(note) = model::choose_device(options, &on_device)? {
         progress.note("note:", &note);
     }
-    if let Some(machine) = Machine::here().filter(|_| !device.is_gpu())
+    let needed = memory::Plan::new(config, weights, kv_type, dense, positions);
+    if let Some(machine) = Machine::here().filter(|_| !options.device.is_gpu())
         && let Some(warning) = model::check_memory(&needed, machine)?
     {
         progress.note("warning:", &warning);
     }
-    Ok(device)
+    Ok(())
 }
 
 /// Bandwidth, load, first token, the tests, bandwidth: in this order, and what a signal leaves of it.
@@ -196,17 +192,33 @@ fn measure(
     progress: &Progress,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Report> {
-    let in_use = options.in_use()?;
-    let cost = Cost::new(checkpoint, &in_use);
-    progress.say("measuring the memory bandwidth");
-    let mut bandwidth = vec![bandwidth::measure(in_use.threads)];
+    let on_device = options.device.is_gpu();
+    let cost = Cost::new(checkpoint, options, on_device);
+    let of_cpu = if on_device {
+        None
+    } else {
+        Some(options.in_use()?)
+    };
+    let mut bandwidth = Vec::new();
+    if let Some(in_use) = &of_cpu {
+        progress.say("measuring the memory bandwidth");
+        bandwidth.push(bandwidth::measure(in_use.threads));
+    }
 
     progress.say("loading");
     let peak = Peak::default();
     let read_before = memory::read_from_disk();
     let loading = Instant::now();
-    let model = peak.watch(|| engine::load(checkpoint, options))?;
+    let look = |step| progress.say(&format!("loading{}", of_load(step)));
+    let model = options
+        .progress
+        .watched(look, || peak.watch(|| engine::load(checkpoint, options)))
+        .map_err(session::Error::from)?;
     let load = loading.elapsed();
+    if on_device {
+        progress.say("measuring the memory bandwidth");
+        bandwidth.extend(model.device_bandwidth().map_err(session::Error::from)?);
+    }
     let cancel = Cancel::new();
     interrupt.arm(&cancel);
 
@@ -215,6 +227,7 @@ fn measure(
         model,
         held: 0,
         logits: Vec::new(),
+        per_token: None,
         repetitions: args.repetitions,
         cancel: &cancel,
         peak: &peak,
@@ -222,14 +235,17 @@ fn measure(
     };
     progress.say("first token");
     let short = SHORT.min(plan.positions());
-    let first_token = bench.first_token(short)?.map(|time| (time, short));
+    let first_token = bench
+        .first_token(short)
+        .map_err(session::Error::from)?
+        .map(|time| (time, short));
     let from_disk = read_before
         .zip(memory::read_from_disk())
         .map(|(before, after)| after.saturating_sub(before));
 
     let mut results = Vec::new();
     for test in plan.tests() {
-        let times = bench.run(test)?;
+        let times = bench.run(test).map_err(session::Error::from)?;
         let rates = times
             .iter()
             .map(|time| test.tokens as f64 / time.as_secs_f64());
@@ -245,15 +261,32 @@ fn measure(
     }
     // The buffer of the second reading is no memory of the model, and needs room.
     let peak_rss = memory::peak_rss();
-    drop(bench);
+    let Bench {
+        model, per_token, ..
+    } = bench;
+    let run = model.describe();
+    let device = model.device_figures().map(|figures| OnDevice {
+        per_token,
+        memory: figures.memory,
+    });
     if !cancel.is_cancelled() {
         progress.say("measuring the memory bandwidth");
-        bandwidth.push(bandwidth::measure(in_use.threads));
+        match &of_cpu {
+            None => bandwidth.extend(model.device_bandwidth().map_err(session::Error::from)?),
+            Some(in_use) => {
+                drop(model);
+                bandwidth.push(bandwidth::measure(in_use.threads));
+            }
+        }
     }
     Ok(Report {
         source: checkpoint.source.clone(),
         weights: checkpoint.summary().weight_bytes(),
-        in_use,
+        run,
+        cpu: of_cpu,
+        dense: options.dense,
+        kv_type: options.kv_type,
+        device,
         load,
         from_disk,
         first_token,

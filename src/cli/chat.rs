@@ -20,8 +20,8 @@ use super::style::Style;
 use super::{config, model};
 use crate::checkpoint::Checkpoint;
 use crate::hub::{self, Hub, Located, ModelRef};
-use crate::session::memory::{Machine, Plan};
-use crate::session::{LoadOptions, Model, Reasoning};
+use crate::session::memory::{DevicePlan, Machine, Plan};
+use crate::session::{LoadOptions, LoadProgress, LoadStep, Model, Reasoning};
 use crate::settings::{Given, Paths, Settings, ThemeName};
 use crate::store::{Error, Session, Store};
 use crate::tui::event::{ModelInfo, Opened};
@@ -340,15 +340,16 @@ fn load(
         anyhow::bail!("loading was stopped");
     }
     let checkpoint = model::open_named(&model, settings)?;
-    let plan = Plan::new(
-        &checkpoint.config,
-        checkpoint.summary().weight_bytes(),
-        options.kv_type,
-        options.dense,
-        options.context.unwrap_or(0),
-    );
-    let (device, note) = model::device(options.device, plan.needed())?;
-    let warning = match Machine::here().filter(|_| !device.is_gpu()) {
+    let (config, weights) = (&checkpoint.config, checkpoint.summary().weight_bytes());
+    let mut options = LoadOptions {
+        progress: LoadProgress::default(),
+        ..options.clone()
+    };
+    let (kv_type, dense, context) = (options.kv_type, options.dense, options.context);
+    let on_device = DevicePlan::new(config, weights, kv_type, dense, context);
+    let note = model::choose_device(&mut options, &on_device)?;
+    let plan = Plan::new(config, weights, kv_type, dense, context.unwrap_or(0));
+    let warning = match Machine::here().filter(|_| !options.device.is_gpu()) {
         Some(machine) => model::check_memory(&plan, machine)?,
         None => None,
     };
@@ -356,11 +357,19 @@ fn load(
         (Some(note), Some(warning)) => Some(format!("{note}; {warning}")),
         (note, warning) => note.or(warning),
     };
-    let options = LoadOptions {
-        device,
-        ..options.clone()
+    let progress = &options.progress;
+    let look = |step| {
+        let loading = format!("loading {}", settings.model);
+        let (what, done, total) = match step {
+            LoadStep::Opening => (loading.as_str(), 0, 0),
+            LoadStep::Uploading { done, total } => (loading.as_str(), done, total),
+            LoadStep::Compiling => ("compiling kernels", 0, 0),
+        };
+        if on_progress(what, done, total).is_break() {
+            progress.cancel();
+        }
     };
-    let model = Model::load(&checkpoint, &options)?;
+    let model = progress.watched(look, || Model::load(&checkpoint, &options))?;
     let most = checkpoint.config.max_position_embeddings;
     Ok(loaded(&settings.model, model, most, warning))
 }

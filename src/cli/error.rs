@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use super::Exit;
 use super::style::Style;
+use crate::session;
 
 /// An error with a way out.
 #[derive(Debug)]
@@ -51,22 +52,31 @@ impl std::error::Error for Failure {}
 
 /// The message, and the hint if there is one, for where they are shown apart.
 pub fn parts(error: &anyhow::Error) -> (String, Option<String>) {
-    let hint = failure(error).map(|failure| failure.hint.clone());
-    (format!("{error:#}"), hint.filter(|hint| !hint.is_empty()))
+    (format!("{error:#}"), hint(error).map(str::to_owned))
+}
+
+/// The way out, where there is one.
+fn hint(error: &anyhow::Error) -> Option<&str> {
+    let hint = match failure(error) {
+        Some(failure) => Some(failure.hint.as_str()),
+        None => {
+            let mut causes = error.chain();
+            causes.find_map(|cause| cause.downcast_ref::<session::Error>()?.way_out())
+        }
+    };
+    hint.filter(|hint| !hint.is_empty())
 }
 
 /// `error: ...`, and the hint after a blank line.
 fn render(error: &anyhow::Error, style: Style) -> String {
     let message = style.wrapped(&format!("{error:#}"), "error: ".len());
-    let hint = match failure(error) {
-        Some(failure) if !failure.hint.is_empty() => {
-            format!(
-                "\n{} {}\n",
-                style.label("hint:"),
-                style.clean(&style.wrapped(&failure.hint, "hint: ".len()))
-            )
-        }
-        _ => String::new(),
+    let hint = match hint(error) {
+        Some(hint) => format!(
+            "\n{} {}\n",
+            style.label("hint:"),
+            style.clean(&style.wrapped(hint, "hint: ".len()))
+        ),
+        None => String::new(),
     };
     format!(
         "{} {}\n{hint}",

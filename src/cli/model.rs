@@ -6,8 +6,8 @@ use super::error::Failure;
 use super::pull;
 use crate::checkpoint::{Checkpoint, Config};
 use crate::hub::{Hub, Located, ModelRef, decimal_bytes as bytes};
-use crate::session::memory::{Fit, Machine, Plan};
-use crate::session::{DeviceChoice, devices};
+use crate::session::memory::{DevicePlan, Fit, Machine, Plan};
+use crate::session::{Compute, DeviceChoice, LoadOptions, devices};
 use crate::settings::Settings;
 
 /// Opens the model of the settings. What is not there is offered for download when `interactive`.
@@ -101,15 +101,52 @@ pub fn named(settings: &Settings) -> anyhow::Result<ModelRef> {
         .context("the `model` that is configured cannot be used")
 }
 
-/// What `choice` comes to for a model that needs `bytes`, and what is worth saying about that.
+/// Whether there is such a device, which is known before the model is.
+///
+/// # Errors
+/// When a device that was asked for by name is not there or cannot be used.
+pub fn check_device(choice: DeviceChoice) -> anyhow::Result<()> {
+    match devices::choose(&choice, 0) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::new(error.to_string(), error.way_out()).into()),
+    }
+}
+
+/// Makes of the device of `options` the one that `plan` comes to, and gives what is worth saying about that.
 ///
 /// # Errors
 /// When a device that was asked for by name is not there, cannot be used, or is too small.
-pub fn device(choice: DeviceChoice, bytes: u64) -> anyhow::Result<(DeviceChoice, Option<String>)> {
-    match devices::choose(&choice, bytes) {
-        Ok((chosen, note)) => Ok((chosen.choice(), note)),
-        Err(error) => Err(Failure::new(error.to_string(), error.way_out()).into()),
+pub fn choose_device(
+    options: &mut LoadOptions,
+    plan: &DevicePlan,
+) -> anyhow::Result<Option<String>> {
+    let (chosen, note) =
+        devices::choose(&options.device, plan.needed()).map_err(|error| match &error {
+            devices::Error::TooSmall { memory, .. } => Failure::new(
+                error.to_string(),
+                match plan.way_into(*memory) {
+                    Some(flags) => format!("{flags} fits, and --device cpu takes any"),
+                    None => "--device cpu takes any model that fits this machine".to_owned(),
+                },
+            ),
+            _ => Failure::new(error.to_string(), error.way_out()),
+        })?;
+    options.device = chosen.choice();
+    if note.is_some() || !options.device.is_gpu() {
+        return Ok(note);
     }
+    let ignored = match (options.compute, &options.kernels) {
+        (None | Some(Compute::F32), None) => return Ok(None),
+        (Some(compute), None) => format!("`compute {}` is", compute.name()),
+        (None, Some(kernels)) => format!("`kernels {kernels}` is"),
+        (Some(compute), Some(kernels)) => {
+            format!("`compute {}` and `kernels {kernels}` are", compute.name())
+        }
+    };
+    let device = options.device;
+    Ok(Some(format!(
+        "{ignored} for the CPU: `{device}` has kernels of its own, which compute in f32"
+    )))
 }
 
 /// What is worth saying about `plan` before the model is loaded.

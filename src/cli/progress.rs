@@ -1,9 +1,12 @@
-//! Where progress bars are drawn.
+//! Where progress bars are drawn, and what they say of a load.
 
 use std::io;
 
 use console::Term;
 use indicatif::{ProgressDrawTarget, TermLike};
+
+use crate::hub::decimal_bytes;
+use crate::session::LoadStep;
 
 /// Frames per second.
 const FRAMES: u8 = 10;
@@ -15,6 +18,19 @@ const ROOM: u16 = 8;
 /// redraw lines.
 pub fn target() -> ProgressDrawTarget {
     ProgressDrawTarget::term_like_with_hz(Box::new(Narrowed(Term::stderr())), FRAMES)
+}
+
+/// How far a load is, to follow the name of the model.
+pub fn of_load(step: LoadStep) -> String {
+    match step {
+        LoadStep::Opening => String::new(),
+        LoadStep::Uploading { done, total } => format!(
+            ": {} of {} on the device",
+            decimal_bytes(done),
+            decimal_bytes(total)
+        ),
+        LoadStep::Compiling => ": compiling kernels".to_owned(),
+    }
 }
 
 /// A terminal with less width than it has. A bar is filled up to the width; the `^C` that a terminal

@@ -14,7 +14,7 @@ use super::model;
 use super::output::Answer;
 use super::prompt::{Role, Source};
 use super::report::{Figures, Report, count};
-use crate::session::memory::{Machine, Plan};
+use crate::session::memory::{DevicePlan, Machine, Plan};
 use crate::session::{self, Cancel, ChatSession, Finish, Model, Setup, Stats, Turn, TurnOptions};
 use crate::settings::Settings;
 use screen::Screen;
@@ -60,20 +60,26 @@ pub fn run(args: &args::Run) -> anyhow::Result<Exit> {
     let (kv_type, dense) = (load_options.kv_type, load_options.dense);
     let plan = |context| Plan::new(&checkpoint.config, weights, kv_type, dense, context);
     let planned = plan(settings.context.unwrap_or(0));
-    let (device, note) = model::device(load_options.device, planned.needed())?;
-    if let Some(note) = note {
+    let on_device = DevicePlan::new(
+        &checkpoint.config,
+        weights,
+        kv_type,
+        dense,
+        settings.context,
+    );
+    if let Some(note) = model::choose_device(&mut load_options, &on_device)? {
         screen.warn(&note);
     }
-    load_options.device = device;
     // What a GPU holds is no memory of this machine.
-    let machine = Machine::here().filter(|_| !device.is_gpu());
+    let machine = Machine::here().filter(|_| !load_options.device.is_gpu());
     if let Some(machine) = machine
         && let Some(warning) = model::check_memory(&planned, machine)?
     {
         screen.warn(&warning);
     }
 
-    let loaded = screen.loading(&model::named(&settings)?.to_string(), || {
+    let name = model::named(&settings)?.to_string();
+    let loaded = screen.loading(&name, &load_options.progress, || {
         Model::load(&checkpoint, &load_options)
     })?;
     let cancel = Cancel::new();

@@ -5,6 +5,7 @@
 //! [`Engine::check`] asks for them.
 
 pub mod kernels;
+mod on_device;
 mod transfer;
 mod weights;
 
@@ -28,6 +29,7 @@ use self::kernels::linear::{Matrix, linear};
 use self::kernels::norm::rms_norm;
 use self::kernels::route::route;
 use self::kernels::{Buffer, Gpu};
+pub use self::on_device::OnDevice;
 use self::transfer::Upload;
 pub use self::transfer::{Steps, Transfer};
 use self::weights::Loader;
@@ -131,7 +133,7 @@ impl<R: CubeRuntime> Cube<R> {
             candidates: Candidates::new(&gpu, config.vocab_size),
             gpu,
             device,
-            upload: Upload::new(transfer),
+            upload: Upload::new(transfer, options.progress.clone()),
             description,
             dense: options.dense,
             angles: Mutex::default(),

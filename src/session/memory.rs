@@ -1,7 +1,12 @@
 //! How much memory a checkpoint needs and how much this machine has.
 
+mod device;
+
+pub use device::DevicePlan;
+
 use super::{Dense, KvType};
 use crate::checkpoint::Config;
+use crate::engine::dense_bytes;
 
 /// Tokens of a prompt that are worked on at once, for the estimate of the work space.
 const CHUNK: usize = 512;
@@ -148,14 +153,10 @@ impl Plan {
 
 /// Attention, embedding and output in 8 bits.
 fn dense_copy(config: &Config, dense: Dense) -> u64 {
-    if dense == Dense::Bf16 {
-        return 0;
+    match dense {
+        Dense::Bf16 => 0,
+        Dense::Q8 => dense_bytes(config, |rows, cols| dense.bytes(rows, cols)),
     }
-    let (hidden, heads) = (config.hidden_size, config.query_size());
-    let layer =
-        dense.bytes(heads + 2 * config.key_value_size(), hidden) + dense.bytes(hidden, heads);
-    let tables = 2 * dense.bytes(config.vocab_size, hidden);
-    (config.num_hidden_layers * layer + tables) as u64
 }
 
 /// What of this process is in memory.

@@ -91,6 +91,11 @@ impl Model {
         self.generator.model().describe()
     }
 
+    /// Whether it holds memory of a device other than the CPU.
+    pub fn is_on_device(&self) -> bool {
+        self.generator.model().device_figures().is_some()
+    }
+
     /// Positions the history can hold.
     pub fn context(&self) -> usize {
         self.generator.model().context()

@@ -89,9 +89,9 @@ pub struct Opened {
 /// What the worker says.
 #[derive(Clone, Debug)]
 pub enum WorkerEvent {
-    /// A model is on its way: a download (`total` in bytes), or the load itself (`total` 0 where unknown).
+    /// A model is on its way: a download or an upload to a device (`total` in bytes), or the load itself (`total` 0).
     Loading {
-        /// `fetching model-00001-of-00002.safetensors`, `loading openai/gpt-oss-20b`
+        /// `fetching model-00001-of-00002.safetensors`, `loading openai/gpt-oss-20b`, `compiling kernels`
         what: String,
         /// Bytes done.
         done: u64,

@@ -24,7 +24,7 @@ pub struct LoadError {
 }
 
 /// Told how far a load is: what is being done, bytes done, bytes in all (0 where unknown). Says whether to go on.
-pub type OnProgress<'a> = dyn FnMut(&str, u64, u64) -> ControlFlow<()> + 'a;
+pub type OnProgress<'a> = dyn FnMut(&str, u64, u64) -> ControlFlow<()> + Send + 'a;
 
 /// A model that is ready.
 pub struct Loaded {
@@ -92,8 +92,50 @@ impl Worker {
     }
 
     /// The model before stays until the new one is there: its weights are a map of files, which the system
-    /// takes back when memory is short.
+    /// takes back when memory is short. A device would have to hold both: there the one before goes first, and is
+    /// loaded again where the new one fails.
     fn load(&mut self, name: &str, cancel: &Cancel) {
+        let on_device = |session: &mut ChatSession| session.model().is_on_device();
+        let gone = self.session.take_if(on_device).is_some();
+        let Err(error) = self.try_load(name, cancel) else {
+            return;
+        };
+        let before = self.name.clone().filter(|_| gone);
+        if let Some(before) = before
+            && let Err(again) = self.reload(&before)
+        {
+            self.name = None;
+            let message = format!(
+                "{}; `{before}` is gone too: {}",
+                error.message, again.message
+            );
+            return self.say(WorkerEvent::LoadFailed {
+                message,
+                hint: again.hint,
+            });
+        }
+        let LoadError { message, hint } = error;
+        self.say(WorkerEvent::LoadFailed { message, hint });
+    }
+
+    /// Loads what was there, without a word.
+    fn reload(&mut self, name: &str) -> Result<(), LoadError> {
+        let loaded = self.made(name, &mut |_, _, _| ControlFlow::Continue(()))?;
+        self.session = Some(ChatSession::new(loaded.model, Setup::default()));
+        Ok(())
+    }
+
+    fn made(&mut self, name: &str, progress: &mut OnProgress<'_>) -> Result<Loaded, LoadError> {
+        let loader = &mut self.loader;
+        catch_unwind(AssertUnwindSafe(|| loader(name, progress))).unwrap_or_else(|panic| {
+            Err(LoadError {
+                message: said(&*panic),
+                hint: None,
+            })
+        })
+    }
+
+    fn try_load(&mut self, name: &str, cancel: &Cancel) -> Result<(), LoadError> {
         let events = self.events.clone();
         let mut last: Option<(Instant, String)> = None;
         let mut progress = |what: &str, done: u64, total: u64| {
@@ -113,32 +155,18 @@ impl Worker {
                 ControlFlow::Continue(())
             }
         };
-        let loader = &mut self.loader;
-        let loaded = catch_unwind(AssertUnwindSafe(|| loader(name, &mut progress))).unwrap_or_else(
-            |panic| {
-                Err(LoadError {
-                    message: said(&*panic),
-                    hint: None,
-                })
-            },
-        );
-        match loaded {
-            Ok(Loaded {
-                model,
-                info,
-                warning,
-            }) => {
-                self.session = Some(ChatSession::new(model, Setup::default()));
-                self.name = Some(name.to_owned());
-                self.say(WorkerEvent::Ready(info));
-                if let Some(warning) = warning {
-                    let _ = self.events.send(Incoming::Msg(Msg::Problem(warning)));
-                }
-            }
-            Err(LoadError { message, hint }) => {
-                self.say(WorkerEvent::LoadFailed { message, hint });
-            }
+        let Loaded {
+            model,
+            info,
+            warning,
+        } = self.made(name, &mut progress)?;
+        self.session = Some(ChatSession::new(model, Setup::default()));
+        self.name = Some(name.to_owned());
+        self.say(WorkerEvent::Ready(info));
+        if let Some(warning) = warning {
+            let _ = self.events.send(Incoming::Msg(Msg::Problem(warning)));
         }
+        Ok(())
     }
 
     fn count(&self, id: u64, texts: &[String]) {
@@ -199,7 +227,10 @@ impl Worker {
                         context,
                     }
                 });
-                let reason = error.to_string();
+                let reason = match error.way_out() {
+                    Some(way_out) => format!("{error}; {way_out}"),
+                    None => error.to_string(),
+                };
                 (Err(TurnError { reason, too_long }), false)
             }
             Err(panic) => (Err(said(&*panic).into()), true),

@@ -17,6 +17,7 @@ mod chat;
 mod config;
 mod devices;
 mod files;
+mod gpu;
 mod info;
 #[cfg(target_os = "linux")]
 mod memory;

@@ -2,7 +2,7 @@
 
 use crate::checkpoint::{Checkpoint, Config, ExpertWeight, LayerType};
 use crate::engine::cache::visible;
-use crate::engine::{Dense, InUse, KvType};
+use crate::engine::{Dense, EngineOptions, KvType};
 
 /// Bytes of a BF16 number.
 const BF16: usize = 2;
@@ -16,18 +16,21 @@ pub struct Cost {
     config: Config,
     dense: Dense,
     kv_type: KvType,
+    /// On a device other than the CPU.
+    on_device: bool,
     /// The experts are in MXFP4, not in BF16.
     packed: bool,
 }
 
 impl Cost {
-    /// Of `checkpoint` with the choices of `in_use`.
-    pub fn new(checkpoint: &Checkpoint, in_use: &InUse) -> Self {
+    /// Of `checkpoint` with the choices of `options`.
+    pub fn new(checkpoint: &Checkpoint, options: &EngineOptions, on_device: bool) -> Self {
         let first = checkpoint.weights.layers.first();
         Self {
             config: checkpoint.config.clone(),
-            dense: in_use.dense,
-            kv_type: in_use.kv_type,
+            dense: options.dense,
+            kv_type: options.kv_type,
+            on_device,
             packed: first
                 .is_some_and(|layer| matches!(layer.gate_up.weight, ExpertWeight::Mxfp4 { .. })),
         }
@@ -39,7 +42,13 @@ impl Cost {
         let c = &self.config;
         let (hidden, inner) = (c.hidden_size, c.intermediate_size);
         let (q, kv) = (c.query_size(), c.key_value_size());
-        let dense = |rows, cols| self.dense.bytes(rows, cols);
+        let dense = |rows, cols| {
+            if self.on_device {
+                self.dense.device_bytes(rows, cols)
+            } else {
+                self.dense.bytes(rows, cols)
+            }
+        };
         let attention = dense(q, hidden) + 2 * dense(kv, hidden) + dense(hidden, q);
         let biases = q + 2 * kv + hidden + c.num_attention_heads;
         let router = c.num_experts * (hidden + 1);
@@ -141,6 +150,7 @@ mod tests {
             config,
             dense,
             kv_type: KvType::Bf16,
+            on_device: false,
             packed: true,
         }
     }
@@ -159,6 +169,22 @@ mod tests {
         // As kept.
         assert_eq!(rounded(without + filling), 259);
         assert_eq!(rounded(without), 257);
+    }
+
+    #[test]
+    fn a_device_keeps_8_bit_rows_shorter() {
+        let on_device = |dense| Cost {
+            on_device: true,
+            ..cost(dense)
+        };
+        let cpu = |dense| cost(dense).weight_bytes();
+        assert_eq!(on_device(Dense::Bf16).weight_bytes(), cpu(Dense::Bf16));
+        // 2,880 bytes and 45 words of scales instead of 23 times 136; rows of 4,096 are alike.
+        let shorter = (201_089 + 24 * 5120) * (23 * 136 - 2880 - 180);
+        assert_eq!(
+            on_device(Dense::Q8).weight_bytes(),
+            cpu(Dense::Q8) - shorter
+        );
     }
 
     #[test]
@@ -201,8 +227,7 @@ mod tests {
         let unpacked = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tiny-bf16");
         let unpacked = Checkpoint::open(unpacked.as_ref()).unwrap();
         for checkpoint in [Checkpoint::tiny(), unpacked] {
-            let in_use = crate::engine::EngineOptions::default().in_use().unwrap();
-            let cost = Cost::new(&checkpoint, &in_use);
+            let cost = Cost::new(&checkpoint, &EngineOptions::default(), false);
             assert_eq!(cost.weight_bytes(), checkpoint.summary().decode_bytes);
         }
     }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::progress::Progress;
-use crate::engine::{CHUNK, Cancel, Error, LanguageModel};
+use crate::engine::{CHUNK, Cancel, DeviceFigures, Error, LanguageModel};
 use crate::session::memory::Resident;
 
 /// Tokens that are decoded before the clock starts.
@@ -55,6 +55,8 @@ pub struct Bench<'a> {
     pub held: usize,
     /// The last logits, looked at when the clock stands.
     pub logits: Vec<f32>,
+    /// On a device, what the dearest decoded token cost so far.
+    pub per_token: Option<PerToken>,
     /// Timed runs of each test.
     pub repetitions: usize,
     /// Ends it all.
@@ -63,6 +65,26 @@ pub struct Bench<'a> {
     pub peak: &'a Peak,
     /// For the person who waits.
     pub progress: &'a Progress,
+}
+
+/// What a decoded token costs a device, averaged over a test.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PerToken {
+    /// Kernels launched.
+    pub launches: f64,
+    /// Bytes between host and device.
+    pub crossed: f64,
+}
+
+impl PerToken {
+    /// Of `n` tokens between two readings.
+    fn of(n: usize, before: DeviceFigures, after: DeviceFigures) -> Self {
+        let each = |before, after| (after - before) as f64 / n as f64;
+        Self {
+            launches: each(before.launches, after.launches),
+            crossed: each(before.crossed, after.crossed),
+        }
+    }
 }
 
 impl Bench<'_> {
@@ -105,11 +127,21 @@ impl Bench<'_> {
         for repetition in 1..=self.repetitions {
             self.progress.test(&test, repetition);
             self.truncate(depth);
+            let before = self.model.device_figures();
             let start = Instant::now();
             if !self.pass(kind, tokens)? {
                 break;
             }
             times.push(start.elapsed());
+            if let (Kind::Decode, Some(before)) = (kind, before)
+                && let Some(after) = self.model.device_figures()
+            {
+                let cost = PerToken::of(tokens, before, after);
+                let dearest = self.per_token.get_or_insert(cost);
+                if cost.launches > dearest.launches {
+                    *dearest = cost;
+                }
+            }
             self.check_finite()?;
             self.peak.look();
         }
@@ -134,7 +166,7 @@ impl Bench<'_> {
             Kind::Prefill => self.prefill(n),
             Kind::Decode => {
                 for _ in 0..n {
-                    if !self.forward(1, 1)? {
+                    if !self.decode()? {
                         return Ok(false);
                     }
                 }
@@ -152,6 +184,21 @@ impl Bench<'_> {
                 return Ok(false);
             }
         }
+        Ok(true)
+    }
+
+    /// One token and the likeliest after it: logits stay on the device that has them, as in an answer.
+    fn decode(&mut self) -> Result<bool, Error> {
+        if self.cancel.is_cancelled() {
+            return Ok(false);
+        }
+        let token = &self.tokens[self.held..=self.held];
+        let Some(likeliest) = self.model.likeliest(token, 1, self.cancel)? else {
+            return Ok(false);
+        };
+        self.held += 1;
+        let best = likeliest.and_then(|ids| ids.first().copied());
+        self.logits = vec![best.map_or(f32::NAN, |(_, logit)| logit)];
         Ok(true)
     }
 

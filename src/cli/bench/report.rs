@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::measure::{Kind, Most, Test};
+use super::measure::{Kind, Most, PerToken, Test};
 use super::tokens::Routing;
-use crate::engine::InUse;
+use crate::engine::{Compute, Dense, InUse, KvType};
 use crate::hub::decimal_bytes;
 
 /// Everything that was measured.
@@ -17,8 +17,16 @@ pub struct Report {
     pub source: String,
     /// Bytes of its weights.
     pub weights: u64,
-    /// What it ran with.
-    pub in_use: InUse,
+    /// What it ran on and with.
+    pub run: String,
+    /// What a CPU ran with.
+    pub cpu: Option<InUse>,
+    /// How dense weights were kept.
+    pub dense: Dense,
+    /// How the history was stored.
+    pub kv_type: KvType,
+    /// What another device was used for.
+    pub device: Option<OnDevice>,
     /// From the start of loading to the model being ready, without the vocabulary.
     pub load: Duration,
     /// Bytes that came from the disk until the first token, where the system tells.
@@ -37,6 +45,15 @@ pub struct Report {
     pub repetitions: usize,
     /// In the order in which they were run.
     pub results: Vec<Measured>,
+}
+
+/// The figures of a device other than the CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct OnDevice {
+    /// What a decoded token cost.
+    pub per_token: Option<PerToken>,
+    /// Bytes of its memory that were taken at the end.
+    pub memory: u64,
 }
 
 /// A test and what came of it.
@@ -80,11 +97,17 @@ struct Json<'a> {
     load_seconds: f64,
     peak_rss_bytes: Option<u64>,
     anonymous_bytes: Option<u64>,
-    threads: usize,
-    kernels: &'a str,
+    threads: Option<usize>,
+    kernels: Option<&'a str>,
     compute: &'a str,
     dense: &'a str,
     kv_type: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    launches_per_token: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    crossed_bytes_per_token: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_memory_bytes: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -135,17 +158,22 @@ impl Report {
             spread: result.rate.spread,
             ceiling_tokens_per_second: self.ceiling(result),
         });
+        let per_token = self.device.and_then(|device| device.per_token);
+        let cpu = self.cpu.as_ref();
         let mut text = serde_json::to_string_pretty(&Json {
             tests: tests.collect(),
             bandwidth_bytes_per_second: self.bandwidth(),
             load_seconds: self.load.as_secs_f64(),
             peak_rss_bytes: self.memory.map(|most| most.total).or(self.peak_rss),
             anonymous_bytes: self.memory.map(|most| most.anonymous),
-            threads: self.in_use.threads,
-            kernels: self.in_use.kernels,
-            compute: self.in_use.compute.name(),
-            dense: self.in_use.dense.name(),
-            kv_type: self.in_use.kv_type.name(),
+            threads: cpu.map(|cpu| cpu.threads),
+            kernels: cpu.map(|cpu| cpu.kernels),
+            compute: cpu.map_or(Compute::F32, |cpu| cpu.compute).name(),
+            dense: self.dense.name(),
+            kv_type: self.kv_type.name(),
+            launches_per_token: per_token.map(|token| token.launches),
+            crossed_bytes_per_token: per_token.map(|token| token.crossed),
+            device_memory_bytes: self.device.map(|device| device.memory),
         })?;
         text.push('\n');
         Ok(text)
@@ -236,16 +264,28 @@ impl Report {
             [before, after] => format!("{before} before, {after} after"),
             readings => format!("{} before", readings.join("")),
         };
-        vec![
+        let mut facts = vec![
             ("model", self.source.clone()),
-            ("run", self.in_use.to_string()),
+            ("run", self.run.clone()),
             (
                 "load",
                 format!("{:.2} s{disk}{first}", self.load.as_secs_f64()),
             ),
             ("memory", memory),
             ("bandwidth", bandwidth),
-        ]
+        ];
+        if let Some(device) = &self.device {
+            let mut text = format!("{} of its memory", decimal_bytes(device.memory));
+            if let Some(PerToken { launches, crossed }) = device.per_token {
+                // Writing to a string cannot fail.
+                let _ = write!(
+                    text,
+                    "; {launches:.0} launches and {crossed:.0} bytes to and fro for a decoded token"
+                );
+            }
+            facts.push(("device", text));
+        }
+        facts
     }
 
     fn rows(&self) -> Vec<Row> {
@@ -287,10 +327,15 @@ impl Report {
         } else {
             format!("Median of up to {repetitions} runs")
         };
+        let processor = if self.device.is_some() {
+            "device"
+        } else {
+            "processor"
+        };
         format!(
             "{times} after a warm-up; spread is the furthest from the median. Random token ids ({routing});\n\
              tokenisation, sampling and stop tokens are left out. The ceiling is the higher bandwidth over what a\n\
-             token must read; models that fit into the cache of the processor pass it.\n"
+             token must read; models that fit into the cache of the {processor} pass it.\n"
         )
     }
 }
@@ -320,7 +365,14 @@ fn operations(per_second: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Compute, Dense, KvType};
+
+    const CPU: InUse = InUse {
+        kernels: "avx512-bf16",
+        compute: Compute::Int8,
+        dense: Dense::Q8,
+        kv_type: KvType::Bf16,
+        threads: 2,
+    };
 
     fn report() -> Report {
         let result = |kind, tokens, depth, median, spread, cost| Measured {
@@ -335,13 +387,11 @@ mod tests {
         Report {
             source: "models/20b".to_owned(),
             weights: 13_761_264_768,
-            in_use: InUse {
-                kernels: "avx512-bf16",
-                compute: Compute::Int8,
-                dense: Dense::Q8,
-                kv_type: KvType::Bf16,
-                threads: 2,
-            },
+            run: CPU.to_string(),
+            cpu: Some(CPU),
+            dense: Dense::Q8,
+            kv_type: KvType::Bf16,
+            device: None,
             load: Duration::from_millis(1320),
             from_disk: Some(0),
             first_token: Some((Duration::from_millis(450), 16)),
@@ -378,6 +428,45 @@ mod tests {
         tokenisation, sampling and stop tokens are left out. The ceiling is the higher bandwidth over what a
         token must read; models that fit into the cache of the processor pass it.
         "#);
+    }
+
+    #[test]
+    fn a_device_has_its_own_figures_and_none_of_the_processor() {
+        let report = Report {
+            run: "cuda:0 (Card), compute f32, dense q8, kv bf16".to_owned(),
+            cpu: None,
+            device: Some(OnDevice {
+                per_token: Some(PerToken {
+                    launches: 243.0,
+                    crossed: 16.0,
+                }),
+                memory: 14_000_000_000,
+            }),
+            bandwidth: vec![4000e9, 4100e9],
+            results: Vec::new(),
+            ..report()
+        };
+        insta::assert_snapshot!(report.text(), @r#"
+        model       models/20b
+        run         cuda:0 (Card), compute f32, dense q8, kv bf16
+        load        1.32 s (warm: nothing came from the disk), then 0.45 s to the first token after a prompt of 16 tokens
+        memory      at most 14.1 GB: 11.9 GB mapped, 2.2 GB anonymous
+        bandwidth   4000.0 GB/s before, 4100.0 GB/s after
+        device      14.0 GB of its memory; 243 launches and 16 bytes to and fro for a decoded token
+
+        test  depth  tokens/s  spread  reads/token  ceiling  reached  arithmetic
+
+        Median of up to 3 runs after a warm-up; spread is the furthest from the median. Random token ids (uniform);
+        tokenisation, sampling and stop tokens are left out. The ceiling is the higher bandwidth over what a
+        token must read; models that fit into the cache of the device pass it.
+        "#);
+        let json: serde_json::Value = serde_json::from_str(&report.json().unwrap()).unwrap();
+        assert_eq!(json["threads"], serde_json::Value::Null);
+        assert_eq!(json["kernels"], serde_json::Value::Null);
+        assert_eq!(json["compute"], "f32");
+        assert_eq!(json["launches_per_token"], 243.0);
+        assert_eq!(json["crossed_bytes_per_token"], 16.0);
+        assert_eq!(json["device_memory_bytes"], 14_000_000_000_u64);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use crate::cli::progress;
 use crate::cli::report::Figures;
 use crate::cli::style::Style;
+use crate::session::LoadProgress;
 
 /// What a person sees beside the answer.
 #[derive(Debug)]
@@ -54,11 +55,21 @@ impl Screen {
         !self.quiet && self.style.terminal && io::stdin().is_terminal()
     }
 
-    /// Does `work` with a sign of life.
-    pub fn loading<T>(&mut self, what: &str, work: impl FnOnce() -> T) -> T {
+    /// Does `work`, which loads `what`, with a sign of life and of how far it is.
+    pub fn loading<T>(
+        &mut self,
+        what: &str,
+        progress: &LoadProgress,
+        work: impl FnOnce() -> T,
+    ) -> T {
         let what = self.style.clean(what).into_owned();
         self.show(ProgressBar::new_spinner().with_message(format!("loading {what}")));
-        let result = work();
+        let Some(bar) = self.bar.clone() else {
+            return work();
+        };
+        let look =
+            move |step| bar.set_message(format!("loading {what}{}", progress::of_load(step)));
+        let result = progress.watched(look, work);
         self.clear();
         result
     }

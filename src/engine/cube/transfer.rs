@@ -6,10 +6,12 @@ use cubecl::prelude::*;
 
 use super::kernels::copy::copy;
 use super::kernels::{Buffer, Gpu};
-use crate::engine::Error;
+use crate::engine::{Error, LoadProgress};
 
 /// Bytes of one step: what the host holds beside the map.
 const STEP: usize = 32 << 20;
+/// Bytes between two looks whether the load is to go on.
+const LOOK: usize = 128 << 20;
 
 /// Writes to a device in steps, and knows what went wrong there.
 pub trait Transfer<R: Runtime>: Send + Sync {
@@ -72,13 +74,15 @@ impl Transfer<burn_wgpu::WgpuRuntime> for crate::engine::devices::Wgpu {
 /// tried.
 pub struct Upload<R: Runtime> {
     transfer: Box<dyn Transfer<R>>,
+    progress: LoadProgress,
     fault: Mutex<Option<Error>>,
 }
 
 impl<R: Runtime> Upload<R> {
-    pub fn new(transfer: Box<dyn Transfer<R>>) -> Self {
+    pub fn new(transfer: Box<dyn Transfer<R>>, progress: LoadProgress) -> Self {
         Self {
             transfer,
+            progress,
             fault: Mutex::new(None),
         }
     }
@@ -100,16 +104,25 @@ impl<R: Runtime> Upload<R> {
         if self.fault().is_some() {
             return;
         }
+        for (i, bytes) in bytes.chunks(LOOK).enumerate() {
+            let written = self.write_some(gpu, to, at + i * LOOK / 4, bytes);
+            if let Err(error) = written {
+                return self.failed(error);
+            }
+        }
+    }
+
+    fn write_some(&self, gpu: &Gpu<R>, to: &Buffer, at: usize, bytes: &[u8]) -> Result<(), Error> {
+        self.progress.check()?;
         let (whole, rest) = bytes.split_at(bytes.len() / 4 * 4);
-        let mut written = self.transfer.write(gpu, to, at, whole);
-        if !rest.is_empty() && written.is_ok() {
+        self.transfer.write(gpu, to, at, whole)?;
+        if !rest.is_empty() {
             let mut word = [0; 4];
             word[..rest.len()].copy_from_slice(rest);
-            written = self.transfer.write(gpu, to, at + whole.len() / 4, &word);
+            self.transfer.write(gpu, to, at + whole.len() / 4, &word)?;
         }
-        if let Err(error) = written {
-            self.failed(error);
-        }
+        self.progress.uploaded(bytes.len());
+        Ok(())
     }
 
     /// A buffer of `bytes`.

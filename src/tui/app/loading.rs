@@ -36,7 +36,7 @@ impl App {
     pub(super) fn loads(&mut self, what: &str, done: u64, total: u64) {
         if !self.is_busy() && self.phase != Phase::Stopping {
             let what = sanitize(what).replace('\n', " ");
-            if what.starts_with("loading") {
+            if what.starts_with("loading") || what.starts_with("compiling") {
                 self.download = None;
             } else {
                 self.download.get_or_insert_default();

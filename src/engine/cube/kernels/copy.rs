@@ -1,4 +1,4 @@
-//! Words from one buffer to another.
+//! Words from one buffer to another: to move them, or to see how fast the memory of the device is.
 
 use cubecl::prelude::*;
 
@@ -36,6 +36,59 @@ fn copy_kernel(from: &Array<u32>, to: &mut Array<u32>, len: u32, at: u32) {
     }
 }
 
+/// Copies all of `from` to the beginning of `to` as fast as the memory allows; both hold a multiple of four words. A
+/// bandwidth is measured with it.
+pub fn stream<R: Runtime>(gpu: &Gpu<R>, from: &Buffer, to: &Buffer) {
+    assert!(from.len.is_multiple_of(4) && from.len <= to.len && to.len <= u32::MAX as usize);
+    let vectors = (from.len / 4) as u32;
+    let cubes = vectors
+        .div_ceil(STREAM_UNITS * IN_FLIGHT)
+        .clamp(1, MOST_CUBES);
+    gpu.count();
+    // SAFETY: units step through `from.len / 4` vectors, which both have.
+    #[allow(unsafe_code, reason = "launches without bounds checks")]
+    unsafe {
+        stream_kernel::launch_unchecked::<R>(
+            &gpu.client,
+            CubeCount::Static(cubes, 1, 1),
+            CubeDim::new_1d(STREAM_UNITS),
+            from.arg(),
+            to.arg(),
+            vectors,
+        );
+    }
+}
+
+const STREAM_UNITS: u32 = 256;
+/// Loads of 16 bytes that a unit waits for together.
+const IN_FLIGHT: u32 = 4;
+const MOST_CUBES: u32 = 2048;
+
+#[cube(launch_unchecked)]
+fn stream_kernel(
+    from: &Array<Vector<u32, Const<4>>>,
+    to: &mut Array<Vector<u32, Const<4>>>,
+    vectors: u32,
+) {
+    let step = CUBE_COUNT_X * CUBE_DIM_X;
+    let mut i = CUBE_POS_X * CUBE_DIM_X + UNIT_POS_X;
+    while i + 3 * step < vectors {
+        let a = from[i as usize];
+        let b = from[(i + step) as usize];
+        let c = from[(i + 2 * step) as usize];
+        let d = from[(i + 3 * step) as usize];
+        to[i as usize] = a;
+        to[(i + step) as usize] = b;
+        to[(i + 2 * step) as usize] = c;
+        to[(i + 3 * step) as usize] = d;
+        i += 4 * step;
+    }
+    while i < vectors {
+        to[i as usize] = from[i as usize];
+        i += step;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::testing::{gpus, read_words};
@@ -50,6 +103,23 @@ mod tests {
             let mut expected = words.clone();
             expected[501..801].copy_from_slice(&words[..300]);
             assert_eq!(read_words(&gpu, &to), expected);
+        }
+    }
+
+    #[test]
+    fn a_stream_is_every_word_and_no_more() {
+        for gpu in gpus() {
+            // Fewer vectors than units, a ragged end, and several rounds with one.
+            for len in [4, 1028, 4 * (2048 * 256 * 4 + 257)] {
+                let words: Vec<u32> = (0..len as u32)
+                    .map(|i| i.wrapping_mul(2_654_435_761))
+                    .collect();
+                let (from, to) = (gpu.upload(&words), gpu.upload(&vec![7; len + 4]));
+                stream(&gpu, &from, &to);
+                let found = read_words(&gpu, &to);
+                assert!(found[..len] == words[..], "{len}");
+                assert_eq!(found[len..], [7; 4]);
+            }
         }
     }
 }

@@ -1,0 +1,156 @@
+//! A model on a device: loaded step by step, warmed up, with its figures; what it held is given back with it.
+
+use std::time::{Duration, Instant};
+
+use burn_cubecl::CubeRuntime;
+use cubecl::prelude::*;
+
+use super::Cube;
+use super::kernels::Gpu;
+use super::kernels::copy::stream;
+use crate::checkpoint::Checkpoint;
+use crate::engine::{
+    Cancel, DeviceFigures, EngineOptions, Error, LanguageModel, Likeliest, Loaded, weight_bytes,
+};
+
+/// Tokens of the passes that warm up, and how many ids are wanted after them: each has kernels of its own.
+const PASSES: [(usize, usize); 8] = [
+    (64, 1),
+    (17, 1),
+    (16, 1),
+    (8, 1),
+    (4, 1),
+    (2, 1),
+    (1, 1),
+    (1, 2),
+];
+/// Bytes of each of the two buffers between which a bandwidth is measured, where the device binds so many: more than
+/// the cache of any card.
+const BUFFER: u64 = 256 << 20;
+/// How long that takes.
+const TIME: Duration = Duration::from_millis(300);
+
+/// A transformer on a device, with its cache.
+pub struct OnDevice<R: CubeRuntime> {
+    loaded: Loaded<Cube<R>>,
+    /// After the weights, which are to be gone when it is dropped.
+    _room: Room<R>,
+}
+
+/// What a runtime keeps of the memory it was given back. It would keep it for ever, and the next model needs it.
+struct Room<R: Runtime>(ComputeClient<R>);
+
+impl<R: Runtime> Drop for Room<R> {
+    fn drop(&mut self) {
+        self.0.memory_cleanup();
+    }
+}
+
+impl<R: CubeRuntime> OnDevice<R> {
+    /// The weights of `checkpoint` on `engine`, an empty cache, and every kernel ready.
+    ///
+    /// # Errors
+    /// As [`Loaded::new`]; [`Error::Stopped`], and what the first forward passes say.
+    pub fn new(
+        engine: Cube<R>,
+        checkpoint: &Checkpoint,
+        options: &EngineOptions,
+    ) -> Result<Self, Error> {
+        let progress = &options.progress;
+        let room = Room(engine.gpu.client.clone());
+        progress.upload(weight_bytes(checkpoint, options.dense));
+        let mut loaded = Loaded::new(engine, checkpoint, options)?;
+        progress.compile();
+        for (tokens, k) in PASSES {
+            let tokens = vec![0; tokens.min(loaded.context())];
+            let pass = loaded.likeliest(&tokens, k, progress.stop())?;
+            loaded.truncate(0);
+            pass.ok_or(Error::Stopped)?;
+        }
+        Ok(Self {
+            loaded,
+            _room: room,
+        })
+    }
+
+    fn engine(&self) -> &Cube<R> {
+        self.loaded.transformer.engine()
+    }
+}
+
+impl<R: CubeRuntime> LanguageModel for OnDevice<R> {
+    fn vocab_size(&self) -> usize {
+        self.loaded.vocab_size()
+    }
+
+    fn context(&self) -> usize {
+        self.loaded.context()
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.loaded.truncate(len);
+    }
+
+    fn forward(
+        &mut self,
+        tokens: &[u32],
+        logits: usize,
+        cancel: &Cancel,
+    ) -> Result<Option<Vec<f32>>, Error> {
+        self.loaded.forward(tokens, logits, cancel)
+    }
+
+    fn likeliest(
+        &mut self,
+        tokens: &[u32],
+        k: usize,
+        cancel: &Cancel,
+    ) -> Result<Option<Likeliest>, Error> {
+        self.loaded.likeliest(tokens, k, cancel)
+    }
+
+    fn describe(&self) -> String {
+        self.loaded.describe()
+    }
+
+    fn device_figures(&self) -> Option<DeviceFigures> {
+        let engine = self.engine();
+        Some(DeviceFigures {
+            launches: engine.launches(),
+            crossed: engine.crossed(),
+            memory: engine.reserved(),
+        })
+    }
+
+    fn device_bandwidth(&self) -> Result<Option<f64>, Error> {
+        let engine = self.engine();
+        let measured = bandwidth(&engine.gpu).map_err(Error::Device);
+        engine.gpu.client.memory_cleanup();
+        engine.upload.check()?;
+        measured.map(Some)
+    }
+}
+
+/// Bytes a second that are read and written together, the best of many goes.
+fn bandwidth<R: Runtime>(gpu: &Gpu<R>) -> Result<f64, String> {
+    let words = (gpu.binding_limit().min(BUFFER) / 16 * 4) as usize;
+    let (from, to) = (gpu.empty(words), gpu.empty(words));
+    stream(gpu, &from, &to);
+    gpu.finish()?;
+    let (mut launches, mut best) = (1, 0.0_f64);
+    let begin = Instant::now();
+    while begin.elapsed() < TIME {
+        let start = Instant::now();
+        for _ in 0..launches {
+            stream(gpu, &from, &to);
+        }
+        gpu.finish()?;
+        let time = start.elapsed();
+        best = best.max((2 * 4 * words * launches) as f64 / time.as_secs_f64());
+        // Waiting for the end takes time too, of which little is to be measured.
+        if time < TIME / 10 {
+            launches *= 2;
+        }
+    }
+    Ok(best)
+}

@@ -1,0 +1,247 @@
+//! Every command on a device that is not the CPU: lavapipe, where it is installed. The kernels themselves have tests of
+//! their own; this is about what a person sees.
+#![cfg(all(feature = "wgpu", target_os = "linux"))]
+
+use std::sync::LazyLock;
+
+use assert_cmd::Command;
+use gptoss::engine::devices::{self, Kind};
+use serde_json::Value;
+
+use crate::program::{GREEDY, Program, transcript};
+use crate::pty::Terminal;
+
+/// `--device` of lavapipe; `None` where there is no Mesa.
+static LAVAPIPE: LazyLock<Option<String>> = LazyLock::new(|| {
+    let mut devices = devices::list().into_iter();
+    let software = devices.find(|device| device.kind == Kind::Software && device.usable.is_ok())?;
+    Some(software.to_string())
+});
+
+fn run(program: &Program, device: &str, args: &[&str]) -> Command {
+    let mut command = program.run(&["--device", device, "-r", "low"]);
+    command.args(args).arg("Hello!");
+    command
+}
+
+fn stderr(mut command: Command) -> String {
+    String::from_utf8(command.output().unwrap().stderr).unwrap()
+}
+
+#[test]
+fn it_answers_as_the_cpu_does_and_says_where_it_ran() {
+    let Some(device) = LAVAPIPE.as_deref() else {
+        return;
+    };
+    let program = Program::new();
+    let output = run(&program, device, &[]).output().unwrap();
+    let cpu = run(&program, "cpu", &["--compute", "f32"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.stdout, cpu.stdout);
+    let figures = String::from_utf8(output.stderr).unwrap();
+    assert!(figures.contains(&format!(", {device} (")), "{figures}");
+    assert!(
+        figures.ends_with("compute f32, dense bf16, kv f32\n"),
+        "{figures}"
+    );
+    assert!(!figures.contains("warning"), "{figures}");
+}
+
+#[test]
+fn weights_and_history_may_be_kept_in_8_bits() {
+    let Some(device) = LAVAPIPE.as_deref() else {
+        return;
+    };
+    let program = Program::new();
+    let mut command = run(&program, device, &["--dense", "q8", "--kv-type", "q8"]);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stdout.starts_with(b"Hello! How can I"), "{output:?}");
+    assert!(output.stderr.ends_with(b"dense q8, kv q8\n"), "{output:?}");
+}
+
+#[test]
+fn what_only_the_cpu_has_is_refused_by_flag_and_said_to_be_ignored_elsewhere() {
+    let Some(device) = LAVAPIPE.as_deref() else {
+        return;
+    };
+    let program = Program::new();
+    assert_transcript!(run(&program, "vulkan", &["--compute", "int8"]), @"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: --compute int8 rounds activations for CPU kernels and the device is `vulkan`, which computes in f32
+
+    hint: leave --compute out, or take --device cpu
+    ");
+    assert_transcript!(run(&program, "vulkan", &["--kernels", "portable"]), @"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: --kernels portable chooses among CPU kernels and the device is `vulkan`
+
+    hint: leave --kernels out, or take --device cpu
+    ");
+    let mut command = run(&program, device, &["--compute", "f32"]);
+    assert_eq!(command.output().unwrap().status.code(), Some(0));
+    let mut command = run(&program, device, &[]);
+    command.env("GPTOSS_COMPUTE", "int8");
+    let said = stderr(command);
+    let expected = format!(
+        "warning: `compute int8` is for the CPU: `{device}` has kernels of its own, which compute in f32\n"
+    );
+    assert!(said.starts_with(&expected), "{said}");
+}
+
+#[test]
+fn a_context_that_the_model_does_not_have_is_refused_as_on_the_cpu() {
+    let Some(device) = LAVAPIPE.as_deref() else {
+        return;
+    };
+    let program = Program::new();
+    let said = transcript(&mut run(&program, device, &["--context", "200000"]));
+    assert!(
+        said.contains("error: --context 200000 is more than the 131072 positions of this model"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_bench_has_the_figures_of_the_device() {
+    let Some(device) = LAVAPIPE.as_deref() else {
+        return;
+    };
+    let program = Program::new();
+    let args = [
+        "bench",
+        "--model",
+        "tiny",
+        "--device",
+        device,
+        "--prompt",
+        "20",
+        "--gen",
+        "4",
+        "--depth",
+        "0,30",
+        "--repetitions",
+        "1",
+    ];
+    let mut json = program.command(&args);
+    let output = json.arg("--json").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let keys = report.as_object().unwrap().keys().map(String::as_str);
+    let expected = "tests bandwidth_bytes_per_second load_seconds peak_rss_bytes anonymous_bytes threads kernels \
+                    compute dense kv_type launches_per_token crossed_bytes_per_token device_memory_bytes";
+    assert_eq!(keys.collect::<Vec<_>>().join(" "), expected);
+    assert_eq!(report["threads"], Value::Null);
+    assert_eq!(report["kernels"], Value::Null);
+    assert_eq!(report["compute"], "f32");
+    // Six layers of ten; embedding, norm, output, and two for the likeliest.
+    assert_eq!(report["launches_per_token"], 65.0);
+    assert_eq!(report["crossed_bytes_per_token"], 16.0);
+    assert!(
+        report["device_memory_bytes"].as_u64().unwrap() > 6_000_000,
+        "{report}"
+    );
+    assert!(
+        report["bandwidth_bytes_per_second"].as_f64().unwrap() > 1e8,
+        "{report}"
+    );
+    assert_eq!(report["tests"].as_array().unwrap().len(), 4);
+
+    let text = String::from_utf8(program.command(&args).output().unwrap().stdout).unwrap();
+    for expected in [
+        format!("run         {device} ("),
+        "device      ".to_owned(),
+        " of its memory; 65 launches and 16 bytes to and fro for a decoded token".to_owned(),
+        " GB/s before, ".to_owned(),
+    ] {
+        assert!(text.contains(&expected), "no `{expected}`:\n{text}");
+    }
+    assert!(!text.contains("threads"), "{text}");
+}
+
+#[test]
+fn the_first_start_says_that_it_compiles_and_can_be_stopped_in_it() {
+    let Some(device) = LAVAPIPE.as_deref() else {
+        return;
+    };
+    let program = Program::new();
+    let args: Vec<&str> = ["run"]
+        .into_iter()
+        .chain(GREEDY)
+        .chain(["--device", device, "Hello!"])
+        .collect();
+    let mut terminal = Terminal::start(program.home.path(), &args, &[]);
+    terminal.wait_for_text("loading tiny: compiling kernels");
+    terminal.send("\x03");
+    assert_eq!(terminal.wait(), 130);
+    assert!(
+        !terminal.contents().contains("compiling"),
+        "{}",
+        terminal.contents()
+    );
+}
+
+#[test]
+fn a_chat_compiles_answers_stops_and_changes_models() {
+    let Some(device) = LAVAPIPE.as_deref() else {
+        return;
+    };
+    let program = Program::new();
+    let args = [
+        "chat",
+        "--model",
+        "tiny",
+        "--temperature",
+        "0",
+        "--reasoning",
+        "low",
+        "--current-date",
+        "2025-06-28",
+        "--device",
+        device,
+    ];
+    let idle = |terminal: &mut Terminal| {
+        terminal.wait_for("the end of what goes on", |screen| {
+            let contents = screen.contents();
+            contents.contains("Enter send") && !contents.contains("tok/s")
+        });
+    };
+    let mut terminal = Terminal::start(program.home.path(), &args, &[]);
+    terminal.wait_for_text("compiling kernels");
+    // Esc stops a load between two steps; what was compiled is kept.
+    terminal.send("\x1b");
+    terminal.wait_for_text("loading was stopped");
+    terminal.send("/model tiny\r");
+    terminal.wait_for_text("/131,072");
+    terminal.send("Hello!");
+    terminal.wait_for_text("› Hello!");
+    terminal.send("\r");
+    terminal.wait_for_text("How can I help you today?");
+    idle(&mut terminal);
+
+    // The one in use goes on where another cannot be loaded, though it had to make room.
+    terminal.send("/model ./nothing\r");
+    terminal.wait_for_text("`tiny` goes on");
+    terminal.send("What is the capital of France?");
+    terminal.wait_for_text("capital of France?");
+    terminal.send("\r");
+    terminal.wait_for_text("Paris");
+    idle(&mut terminal);
+
+    terminal.send("/model tiny\r");
+    terminal.wait_for_text("`tiny` is loaded");
+    terminal.send("What is the capital of Norway?");
+    terminal.wait_for_text("capital of Norway?");
+    terminal.send("\r");
+    terminal.wait_for_text("thinking");
+    terminal.send("\x1b");
+    idle(&mut terminal);
+    terminal.send("\x04");
+    assert_eq!(terminal.wait(), 0);
+}
