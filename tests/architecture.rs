@@ -54,7 +54,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("hf_hub", &["hub"]),
     ("indicatif", &["cli"]),
     ("jiff", &["harmony", "session", "store", "cli"]),
-    ("memmap2", &["checkpoint"]),
+    ("memmap2", &["checkpoint", "engine"]),
     ("nix", &["hub", "engine", "session", "tui", "cli"]),
     ("pulldown_cmark", &["tui"]),
     ("rand", &["engine", "session"]),
