@@ -158,6 +158,12 @@ pub fn dense_bytes(config: &Config, bytes: impl Fn(usize, usize) -> usize) -> u6
     (config.num_hidden_layers * layer + tables) as u64
 }
 
+/// Bytes of the experts of one layer of a model whose weights are `published` bytes, about.
+pub fn expert_layer_bytes(config: &Config, published: u64) -> u64 {
+    let dense = dense_bytes(config, |rows, cols| Dense::Bf16.bytes(rows, cols));
+    published.saturating_sub(dense) / config.num_hidden_layers.max(1) as u64
+}
+
 /// Bytes that a model whose weights are `published` bytes takes on a device other than the CPU.
 pub fn device_weight_bytes(config: &Config, published: u64, dense: Dense) -> u64 {
     let of = |dense: Dense| dense_bytes(config, |rows, cols| dense.device_bytes(rows, cols));
@@ -446,12 +452,12 @@ fn unless_cancelled<T>(cancel: &Cancel) -> impl FnMut(usize, &T) -> ControlFlow<
 }
 
 /// Bytes that the weights of `checkpoint` take on a device other than the CPU.
-fn weight_bytes(checkpoint: &Checkpoint, dense: Dense) -> u64 {
-    device_weight_bytes(
-        &checkpoint.config,
-        checkpoint.summary().weight_bytes(),
-        dense,
-    )
+fn weight_bytes(checkpoint: &Checkpoint, options: &EngineOptions) -> u64 {
+    let (config, published) = (&checkpoint.config, checkpoint.summary().weight_bytes());
+    let layers = config.num_hidden_layers;
+    let elsewhere = layers - options.gpu_layers.unwrap_or(layers).min(layers);
+    device_weight_bytes(config, published, options.dense)
+        .saturating_sub(elsewhere as u64 * expert_layer_bytes(config, published))
 }
 
 /// Loads a checkpoint onto the device of `options`.
@@ -463,7 +469,7 @@ pub fn load(
     options: &EngineOptions,
 ) -> Result<Box<dyn LanguageModel>, Error> {
     options.progress.check()?;
-    match devices::choose(&options.device, weight_bytes(checkpoint, options.dense))?.0 {
+    match devices::choose(&options.device, weight_bytes(checkpoint, options))?.0 {
         Chosen::Cpu => {
             let engine = candle::Cpu::new(options)?;
             Ok(Box::new(Loaded::new(engine, checkpoint, options)?))

@@ -58,7 +58,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("indicatif", &["cli"]),
     ("jiff", &["harmony", "session", "store", "cli"]),
     ("libloading", &["engine"]),
-    ("memmap2", &["checkpoint"]),
+    ("memmap2", &["checkpoint", "engine"]),
     ("nix", &["hub", "engine", "session", "tui", "cli"]),
     ("pulldown_cmark", &["tui"]),
     ("rand", &["engine", "session"]),

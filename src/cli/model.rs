@@ -120,6 +120,10 @@ pub fn choose_device(
     options: &mut LoadOptions,
     plan: &DevicePlan,
 ) -> anyhow::Result<Option<String>> {
+    let plan = plan.with_gpu_layers(options.gpu_layers);
+    if let Some(note) = partly(options, &plan) {
+        return Ok(Some(note));
+    }
     let (chosen, note) =
         devices::choose(&options.device, plan.needed()).map_err(|error| match &error {
             devices::Error::TooSmall { memory, .. } => Failure::new(
@@ -147,6 +151,35 @@ pub fn choose_device(
     Ok(Some(format!(
         "{ignored} for the CPU: `{device}` has kernels of its own, which compute in f32"
     )))
+}
+
+/// Where only a part of the model fits a GPU, makes of `options` what leaves the experts of the other layers on the CPU,
+/// and says so. How many was not asked for.
+fn partly(options: &mut LoadOptions, plan: &DevicePlan) -> Option<String> {
+    let rest = plan.with_gpu_layers(Some(0)).needed();
+    if plan.gpu_layers.is_some()
+        || matches!(
+            devices::choose(&options.device, plan.needed()),
+            Ok((devices::Chosen::Gpu(_), _))
+        )
+    {
+        return None;
+    }
+    let Ok((devices::Chosen::Gpu(device), _)) = devices::choose(&options.device, rest) else {
+        return None;
+    };
+    let memory = device.memory?;
+    let layers = plan.layers_in(memory)?;
+    options.device = device.choice();
+    options.gpu_layers = Some(layers);
+    Some(format!(
+        "the experts of {} of {} layers stay on the CPU: the model needs {} and `{device}` ({}) has {}",
+        plan.layers - layers,
+        plan.layers,
+        bytes(plan.needed()),
+        device.name,
+        bytes(memory),
+    ))
 }
 
 /// What is worth saying about `plan` before the model is loaded.

@@ -12,6 +12,7 @@ mod attention;
 mod elementwise;
 mod history;
 pub mod kernels;
+mod pages;
 pub mod products;
 
 use std::ops::Range;
@@ -25,6 +26,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use self::attention::Attention;
 use self::history::History;
 use self::kernels::{Kernels, Q8Quad, QUAD, Rows};
+use self::pages::Pages;
 use self::products::{Arithmetic, LinearView, Scratch};
 use super::backend::{Engine, Routing};
 use super::rope::Rope;
@@ -126,7 +128,7 @@ enum MatrixWeight {
     /// As stored.
     Bf16(Bf16),
     /// Rounded to 8 bits, `[rows, cols / QUAD]` rounded up.
-    Q8(Vec<Q8Quad>),
+    Q8(Pages<Q8Quad>),
 }
 
 impl Matrix {
@@ -136,7 +138,7 @@ impl Matrix {
             Dense::Bf16 => MatrixWeight::Bf16(weight.clone()),
             Dense::Q8 => {
                 let row = cols.div_ceil(QUAD);
-                let mut quads = vec![Q8Quad::default(); rows * row];
+                let mut quads = Pages::zeroed(rows * row);
                 quads
                     .par_chunks_exact_mut(row)
                     .enumerate()

@@ -267,12 +267,9 @@ fn put<T>(to: &mut [T], values: impl Iterator<Item = T>) {
 
 /// A row as multiples of its largest magnitude over 127.
 fn eight_bits(row: &[f32]) -> (f32, impl Iterator<Item = i8>) {
-    // NaN wins, so that it is not kept as a number.
-    let largest = row.iter().fold(0.0_f32, |top, x| {
-        let x = x.abs();
-        if x <= top { top } else { x }
-    });
-    let scale = largest / 127.0;
+    // As integers, where NaN is larger than all others: it is not kept as a number.
+    let largest = row.iter().map(|x| x.abs().to_bits()).max();
+    let scale = f32::from_bits(largest.unwrap_or(0)) / 127.0;
     let inverse = inverse(scale);
     (
         scale,
@@ -289,6 +286,18 @@ mod tests {
 
     const HEADS: usize = 2;
     const DIM: usize = 4;
+
+    #[test]
+    fn nan_anywhere_in_a_row_of_8_bits_stays_nan() {
+        for at in 0..4 {
+            let mut row = [1.0, -2.0, 0.5, 4.0];
+            row[at] = f32::NAN;
+            assert!(eight_bits(&row).0.is_nan(), "{row:?}");
+        }
+        let (scale, codes) = eight_bits(&[1.0, -2.0, 0.5, 4.0]);
+        assert_eq!(scale.to_bits(), (4.0_f32 / 127.0).to_bits());
+        assert_eq!(codes.collect::<Vec<_>>(), [32, -64, 16, 127]);
+    }
 
     /// What the history holds of one head at `positions`, keys then values.
     fn read(history: &History, head: usize, positions: Range<usize>) -> (Vec<f32>, Vec<f32>) {

@@ -2,7 +2,7 @@
 
 use super::{Dense, KvType, Plan};
 use crate::checkpoint::Config;
-use crate::engine::device_weight_bytes;
+use crate::engine::{device_weight_bytes, expert_layer_bytes};
 
 /// Positions that a history begins with; it doubles.
 const FIRST: usize = 1024;
@@ -16,6 +16,12 @@ pub struct DevicePlan {
     pub weights: u64,
     /// The same with attention, embedding and output in 8 bits.
     pub weights_in_8_bits: u64,
+    /// The experts of one layer, which may stay on the CPU.
+    pub layer: u64,
+    /// Layers of the model.
+    pub layers: usize,
+    /// Layers whose experts are on the device; `None`: all.
+    pub gpu_layers: Option<usize>,
     /// Activations of a prompt chunk and logits: an estimate.
     pub work: u64,
     /// KV history per token, all layers.
@@ -40,6 +46,9 @@ impl DevicePlan {
         Self {
             weights: weights(dense),
             weights_in_8_bits: weights(Dense::Q8),
+            layer: expert_layer_bytes(config, published),
+            layers: config.num_hidden_layers,
+            gpu_layers: None,
             work: plan.work,
             history_per_token: plan.history_per_token,
             context,
@@ -54,7 +63,29 @@ impl DevicePlan {
     fn needed_for(&self, weights: u64, context: usize) -> u64 {
         let positions = context.max(FIRST).next_power_of_two() as u64;
         let history = self.history_per_token.saturating_mul(positions);
-        weights.saturating_add(self.work).saturating_add(history)
+        let elsewhere = self.layers - self.gpu_layers.unwrap_or(self.layers).min(self.layers);
+        weights
+            .saturating_sub(self.layer * elsewhere as u64)
+            .saturating_add(self.work)
+            .saturating_add(history)
+    }
+
+    /// The plan that leaves the experts of all layers but `gpu_layers` on the CPU.
+    #[must_use]
+    pub const fn with_gpu_layers(self, gpu_layers: Option<usize>) -> Self {
+        Self { gpu_layers, ..self }
+    }
+
+    /// The most layers whose experts fit into `bytes` with the rest; `None` where not even the rest does.
+    pub fn layers_in(&self, bytes: u64) -> Option<usize> {
+        let rest = self.with_gpu_layers(Some(0)).needed();
+        let left = bytes.checked_sub(rest)?;
+        let fitting = left.checked_div(self.layer).unwrap_or(u64::MAX);
+        Some(
+            usize::try_from(fitting)
+                .unwrap_or(usize::MAX)
+                .min(self.layers),
+        )
     }
 
     /// The flags with which it would fit into `bytes`, if there are any.
@@ -84,6 +115,9 @@ mod tests {
     const PLAN: DevicePlan = DevicePlan {
         weights: 13_800_000_000,
         weights_in_8_bits: 12_100_000_000,
+        layer: 425_000_000,
+        layers: 24,
+        gpu_layers: None,
         work: 250_000_000,
         history_per_token: 49_152,
         context: 100_000,
@@ -116,6 +150,22 @@ mod tests {
     }
 
     #[test]
+    fn the_experts_of_the_last_layers_may_stay_elsewhere() {
+        let plan = DevicePlan {
+            context: 8192,
+            ..PLAN
+        };
+        let rest = 13_800_000_000 - 24 * 425_000_000 + 250_000_000 + 8192 * 49_152;
+        assert_eq!(plan.layers_in(rest - 1), None);
+        assert_eq!(plan.layers_in(rest), Some(0));
+        assert_eq!(plan.layers_in(12_000_000_000), Some(18));
+        assert_eq!(plan.layers_in(rest + 24 * 425_000_000), Some(24));
+        assert_eq!(plan.layers_in(u64::MAX), Some(24));
+        let most = plan.with_gpu_layers(Some(18)).needed();
+        assert!(most <= 12_000_000_000, "{most}");
+    }
+
+    #[test]
     fn the_built_in_model_is_planned_as_it_is_kept() {
         let tiny = crate::checkpoint::Checkpoint::tiny();
         let published = tiny.summary().weight_bytes();
@@ -127,5 +177,12 @@ mod tests {
         assert_eq!(plan(Dense::Q8).weights, published - less);
         assert_eq!(plan(Dense::Q8).weights, plan(Dense::Bf16).weights_in_8_bits);
         assert_eq!(plan(Dense::Bf16).context, 8192);
+        // Packed 17 bytes for 32; the rest are biases, router and norms.
+        let packed = 8 * 3 * 192 * 128 / 32 * 17;
+        let layer = plan(Dense::Bf16).layer;
+        assert!(
+            layer >= packed && layer < packed * 11 / 10,
+            "{layer}, {packed}"
+        );
     }
 }

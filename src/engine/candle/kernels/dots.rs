@@ -62,7 +62,7 @@ fn tiles<L: Lanes, M: Matrix, const R: usize, const T: usize>(
     out: &mut [f32],
 ) {
     let mut r = 0;
-    while (M::SIDE_BY_SIDE || x.len() > 1) && r + R <= count {
+    while r + R <= count {
         strip::<_, _, R, T>(l, matrix, r, count, x, out);
         r += R;
     }
@@ -167,9 +167,6 @@ fn step<L: Lanes>(l: L, [evens, odds]: [L::V; 2], x: &Block, acc: L::V) -> L::V 
 /// A matrix as stored.
 trait Matrix: Copy {
     type Row: Row;
-    /// Whether several rows are read at once for a single token too. It hides the latency of the additions, which
-    /// is what limits MXFP4; BF16 is limited by memory, which is read faster row after row.
-    const SIDE_BY_SIDE: bool = false;
     fn row(self, r: usize) -> Self::Row;
 }
 
@@ -220,6 +217,11 @@ impl Row for Bf16Row<'_> {
             blocks: &self.blocks[..blocks],
             ..self
         }
+    }
+    #[inline(always)]
+    fn prefetch<L: Lanes>(self, l: L, i: usize, rows: usize) {
+        let row = size_of_val(self.blocks) + self.tail.len();
+        l.prefetch(self.blocks[i].as_ptr().wrapping_add(rows * row));
     }
     #[inline(always)]
     fn block<L: Lanes>(self, l: L, i: usize) -> [L::V; 2] {
@@ -299,7 +301,6 @@ struct Mxfp4Row<'a> {
 
 impl<'a> Matrix for Mxfp4Rows<'a> {
     type Row = Mxfp4Row<'a>;
-    const SIDE_BY_SIDE: bool = true;
     #[inline(always)]
     fn row(self, r: usize) -> Self::Row {
         Mxfp4Row {
@@ -356,7 +357,6 @@ struct Q8Row<'a> {
 
 impl<'a> Matrix for Q8Rows<'a> {
     type Row = Q8Row<'a>;
-    const SIDE_BY_SIDE: bool = true;
     #[inline(always)]
     fn row(self, r: usize) -> Self::Row {
         Q8Row {

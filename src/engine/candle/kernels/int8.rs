@@ -18,6 +18,9 @@ use super::words::{V, Words};
 /// Tokens from which on a strip is worth its decoding.
 pub const STRIP_TOKENS: usize = 4;
 
+/// Bytes of a line of the caches.
+const LINE: usize = 64;
+
 /// Sixteen rows of one block: words of four columns, even ones first; and the scale of each row.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
@@ -129,9 +132,10 @@ fn along<X: Words, M: Packed, const R: usize, const T: usize, const P: usize>(
             rows[i] = matrix.row(r + i, whole);
         }
         let x = x.map(|x| &x[..whole]);
+        let next = matrix.at(r + R);
         for q in 0..whole {
             for i in 0..R {
-                matrix.prefetch(l, rows[i], q, R);
+                matrix.prefetch::<_, R>(l, next, q, i);
                 let (weights, scales) = M::quad(w, rows[i], q);
                 for t in 0..T {
                     acc[t][i] = step::<_, M, P>(w, weights, scales, &x[t][q], acc[t][i]);
@@ -140,7 +144,11 @@ fn along<X: Words, M: Packed, const R: usize, const T: usize, const P: usize>(
         }
     }
     if let Some(x) = x[0].get(whole).map(|_| x.map(|x| &x[whole])) {
+        let next = matrix.at(r + R);
         for i in 0..R {
+            if i % 2 == 0 {
+                matrix.prefetch::<_, R>(l, next, whole, i / 2);
+            }
             let (weights, scales) = matrix.tail(w, r + i);
             for t in 0..T {
                 acc[t][i] = step::<_, M, P>(w, weights, scales, x[t], acc[t][i]);
@@ -290,11 +298,14 @@ fn plane<X: Words, M: Packed>(
 /// A matrix of packed rows.
 trait Packed: Copy {
     type Row: Copy;
+    type At: Copy;
     fn whole_quads(self) -> usize;
     /// The first `whole` quads of row `r`.
     fn row(self, r: usize, whole: usize) -> Self::Row;
-    /// Asks for what lies `rows` rows after quad `q`.
-    fn prefetch<L: Lanes>(self, l: L, row: Self::Row, q: usize, rows: usize);
+    /// Where row `r` begins, which may be past the last one.
+    fn at(self, r: usize) -> Self::At;
+    /// Asks for the next `R` rows, which begin at `at`: once for each of their quads, in the order of their lines.
+    fn prefetch<L: Lanes, const R: usize>(self, l: L, at: Self::At, q: usize, i: usize);
     /// The even and the odd columns of four blocks, and their scales, each in the lanes of its block.
     fn quad<X: Words>(w: X, row: Self::Row, q: usize) -> ([X::W; 2], V<X>);
     /// The quad of row `r` that is not whole, filled up with zeros.
@@ -330,6 +341,7 @@ impl<'a> Mxfp4<'a> {
 
 impl<'a> Packed for Mxfp4<'a> {
     type Row = Mxfp4Row<'a>;
+    type At = (*const u8, *const u8);
     #[inline(always)]
     fn whole_quads(self) -> usize {
         self.row / 4
@@ -341,9 +353,26 @@ impl<'a> Packed for Mxfp4<'a> {
         (&quads[..whole], &scales.as_chunks().0[..whole])
     }
     #[inline(always)]
-    fn prefetch<L: Lanes>(self, l: L, (quads, _): Self::Row, q: usize, rows: usize) {
-        let here = (&raw const quads[q]).cast::<u8>();
-        l.prefetch(here.wrapping_add(rows * self.row * BLOCK / 2));
+    fn at(self, r: usize) -> Self::At {
+        let at = r * self.row;
+        (
+            self.blocks.as_ptr().wrapping_add(at).cast(),
+            self.scales.as_ptr().wrapping_add(at),
+        )
+    }
+    #[inline(always)]
+    fn prefetch<L: Lanes, const R: usize>(
+        self,
+        l: L,
+        (blocks, scales): Self::At,
+        q: usize,
+        i: usize,
+    ) {
+        l.prefetch(blocks.wrapping_add(LINE * (q * R + i)));
+        // A quad has four bytes of scales.
+        if i == 0 && (q * R).is_multiple_of(LINE / 4) {
+            l.prefetch(scales.wrapping_add(4 * q * R));
+        }
     }
     #[inline(always)]
     fn quad<X: Words>(w: X, (quads, scales): Self::Row, q: usize) -> ([X::W; 2], V<X>) {
@@ -413,6 +442,7 @@ struct Q8<'a> {
 
 impl<'a> Packed for Q8<'a> {
     type Row = &'a [Q8Quad];
+    type At = *const u8;
     #[inline(always)]
     fn whole_quads(self) -> usize {
         self.row
@@ -422,11 +452,16 @@ impl<'a> Packed for Q8<'a> {
         &self.quads[r * self.row..][..whole]
     }
     #[inline(always)]
-    fn prefetch<L: Lanes>(self, l: L, row: Self::Row, q: usize, rows: usize) {
-        let ahead = (&raw const row[q]).wrapping_add(rows * self.row);
-        // A quad begins anywhere in a line and may reach into a third one.
-        for line in [0, 64, 128] {
-            l.prefetch(ahead.cast::<u8>().wrapping_add(line));
+    fn at(self, r: usize) -> Self::At {
+        self.quads.as_ptr().wrapping_add(r * self.row).cast()
+    }
+    #[inline(always)]
+    fn prefetch<L: Lanes, const R: usize>(self, l: L, at: Self::At, q: usize, i: usize) {
+        // The lines that end in this quad, of those that lie in the quads of one step.
+        const QUAD: usize = size_of::<Q8Quad>();
+        let step = at.wrapping_add(q * R * QUAD);
+        for line in i * QUAD / LINE..(i + 1) * QUAD / LINE {
+            l.prefetch(step.wrapping_add(LINE * line));
         }
     }
     #[inline(always)]
