@@ -194,11 +194,7 @@ fn measure(
 ) -> anyhow::Result<Report> {
     let on_device = options.device.is_gpu();
     let cost = Cost::new(checkpoint, options, on_device);
-    let of_cpu = if on_device {
-        None
-    } else {
-        Some(options.in_use()?)
-    };
+    let of_cpu = (!on_device).then(|| options.in_use()).transpose()?;
     let mut bandwidth = Vec::new();
     if let Some(in_use) = &of_cpu {
         progress.say("measuring the memory bandwidth");

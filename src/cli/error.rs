@@ -57,12 +57,11 @@ pub fn parts(error: &anyhow::Error) -> (String, Option<String>) {
 
 /// The way out, where there is one.
 fn hint(error: &anyhow::Error) -> Option<&str> {
-    let hint = match failure(error) {
-        Some(failure) => Some(failure.hint.as_str()),
-        None => {
-            let mut causes = error.chain();
-            causes.find_map(|cause| cause.downcast_ref::<session::Error>()?.way_out())
-        }
+    let hint = if let Some(failure) = failure(error) {
+        Some(failure.hint.as_str())
+    } else {
+        let mut causes = error.chain();
+        causes.find_map(|cause| cause.downcast_ref::<session::Error>()?.way_out())
     };
     hint.filter(|hint| !hint.is_empty())
 }

@@ -1,4 +1,4 @@
-//! A GPU: burn's cube backend carries the activations, our CubeCL kernels compute, on Vulkan, Metal or CUDA alike.
+//! A GPU: burn's cube backend carries the activations, our `CubeCL` kernels compute, on Vulkan, Metal or CUDA alike.
 //!
 //! Weights, history and activations stay on the device; of a token only its id crosses over, and back the likeliest ids
 //! or, where the sampler wants them all, the logits. Kernels are launched and not waited for, so that errors show late:

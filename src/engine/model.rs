@@ -8,7 +8,7 @@ use burn::tensor::Tensor;
 use super::backend::Engine;
 use super::cache::KvCache;
 use super::rope::Rope;
-use super::{Error, KvType};
+use super::{Error, KvType, Likeliest};
 use crate::checkpoint::{self, Checkpoint, Config, LayerType};
 
 /// Attention with sinks over the layer's history.
@@ -173,7 +173,7 @@ impl<E: Engine> Transformer<E> {
         k: usize,
         cache: &mut KvCache<E>,
         after_block: &mut AfterBlock<'_, E::Burn>,
-    ) -> Result<Option<Option<Vec<(u32, f32)>>>, Error> {
+    ) -> Result<Option<Likeliest>, Error> {
         let Some(x) = self.residual(tokens, cache, after_block) else {
             return Ok(None);
         };

@@ -242,6 +242,7 @@ fn penalise(logits: &mut [f32], history: &[u32], penalty: f32) {
 }
 
 /// Falling by logit; equal ones by id, so that a draw never depends on the order of a sort.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as a sort compares them")]
 fn likeliest_first(a: &(u32, f32), b: &(u32, f32)) -> Ordering {
     b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
 }

@@ -349,6 +349,7 @@ mod tests {
             tokens: (0..10_000).collect(),
             held: 0,
             logits: Vec::new(),
+            per_token: None,
             repetitions: 2,
             cancel: &cancel,
             peak: &peak,

@@ -1,4 +1,4 @@
-//! The kernels of gpt-oss in CubeCL: one source for Vulkan, Metal and CUDA.
+//! The kernels of gpt-oss in `CubeCL`: one source for Vulkan, Metal and CUDA.
 //!
 //! Weights are words of 32 bits, activations and sums f32: no runtime lacks these. A kernel takes arrays and plain
 //! numbers, since shapes cost an upload at each launch on CUDA. Every weight comes in pieces no larger than a

@@ -61,7 +61,7 @@ impl<R: Runtime> Loader<'_, R> {
                     match &scales {
                         None => {
                             self.upload
-                                .write(self.gpu, &words, at * kind.row_words(cols), bytes)
+                                .write(self.gpu, &words, at * kind.row_words(cols), bytes);
                         }
                         Some(scales) => {
                             let q8 = q8_from_bf16(bytes, cols);

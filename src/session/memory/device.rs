@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_flags_that_help_do_help() {
-        let way = |gigabytes| PLAN.way_into(gigabytes * 100_000_000);
+        let way = |tenths: u64| PLAN.way_into(tenths * 100_000_000);
         assert_eq!(way(300).as_deref(), Some("--context 100000"));
         assert_eq!(way(180).as_deref(), Some("--context 65536"));
         assert_eq!(way(142).as_deref(), Some("--context 2048"));

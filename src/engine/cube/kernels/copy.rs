@@ -8,7 +8,7 @@ const UNITS: u32 = 64;
 
 /// Copies all of `from` to word `at` and those after it of `to`.
 pub fn copy<R: Runtime>(gpu: &Gpu<R>, from: &Buffer, to: &Buffer, at: usize) {
-    assert!(at + from.len <= to.len && to.len <= u32::MAX as usize);
+    assert!(at + from.len <= to.len && u32::try_from(to.len).is_ok());
     let cubes = (from.len as u32).div_ceil(UNITS).min(4096);
     gpu.count();
     // SAFETY: units step through `from.len` words, which both have from where they begin.
@@ -39,7 +39,7 @@ fn copy_kernel(from: &Array<u32>, to: &mut Array<u32>, len: u32, at: u32) {
 /// Copies all of `from` to the beginning of `to` as fast as the memory allows; both hold a multiple of four words. A
 /// bandwidth is measured with it.
 pub fn stream<R: Runtime>(gpu: &Gpu<R>, from: &Buffer, to: &Buffer) {
-    assert!(from.len.is_multiple_of(4) && from.len <= to.len && to.len <= u32::MAX as usize);
+    assert!(from.len.is_multiple_of(4) && from.len <= to.len && u32::try_from(to.len).is_ok());
     let vectors = (from.len / 4) as u32;
     let cubes = vectors
         .div_ceil(STREAM_UNITS * IN_FLIGHT)
