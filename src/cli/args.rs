@@ -171,6 +171,9 @@ pub struct MachineArgs {
     /// CPU kernels by name, or `auto`: the fastest [default: auto]
     #[arg(long, value_name = "NAME")]
     pub kernels: Option<String>,
+    /// Keep the experts of the first N layers only on the GPU, those of the others on the CPU [default: as many as fit]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
+    pub gpu_layers: Option<usize>,
     /// Threads to compute with on the CPU [default: one per core]
     #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     pub threads: Option<usize>,

@@ -7,7 +7,7 @@ use super::{COMPUTE, Choice, DENSE, Error, KV_TYPES, Named, Settings, ThemeName}
 use crate::session::{Compute, Dense, DeviceChoice, KvType, Reasoning, Sampling};
 
 /// Every setting: the key of the configuration file, and `--key` where there is a flag.
-pub const KEYS: [&str; 21] = [
+pub const KEYS: [&str; 22] = [
     "model",
     "system",
     "reasoning",

@@ -58,7 +58,7 @@ impl<R: CubeRuntime> OnDevice<R> {
     ) -> Result<Self, Error> {
         let progress = &options.progress;
         let room = Room(engine.gpu.client.clone());
-        progress.upload(weight_bytes(checkpoint, options.dense));
+        progress.upload(weight_bytes(checkpoint, options));
         let mut loaded = Loaded::new(engine, checkpoint, options)?;
         progress.compile();
         for (tokens, k) in PASSES {

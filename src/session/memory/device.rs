@@ -155,7 +155,7 @@ mod tests {
             context: 8192,
             ..PLAN
         };
-        let rest = 13_800_000_000 - 24 * 425_000_000 + 250_000_000 + 8192 * 49_152;
+        let rest: u64 = 13_800_000_000 - 24 * 425_000_000 + 250_000_000 + 8192 * 49_152;
         assert_eq!(plan.layers_in(rest - 1), None);
         assert_eq!(plan.layers_in(rest), Some(0));
         assert_eq!(plan.layers_in(12_000_000_000), Some(18));
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(plan(Dense::Q8).weights, plan(Dense::Bf16).weights_in_8_bits);
         assert_eq!(plan(Dense::Bf16).context, 8192);
         // Packed 17 bytes for 32; the rest are biases, router and norms.
-        let packed = 8 * 3 * 192 * 128 / 32 * 17;
+        let packed: u64 = 8 * 3 * 192 * 128 / 32 * 17;
         let layer = plan(Dense::Bf16).layer;
         assert!(
             layer >= packed && layer < packed * 11 / 10,
