@@ -138,7 +138,9 @@ mod tests {
     fn who_waits_sees_it_and_stops_with_the_work() {
         let progress = LoadProgress::default();
         let (seen, looks) = channel();
-        let look = move |step| drop(seen.send(step));
+        let look = move |step| {
+            let _ = seen.send(step);
+        };
         let result = progress.watched(look, || {
             progress.upload(2);
             looks.recv().unwrap()

@@ -219,7 +219,8 @@ fn the_likeliest_tokens_are_those_of_the_logits() {
             let found = found.unwrap().unwrap().unwrap();
             assert_eq!(found.len(), k);
             for pair in found.windows(2) {
-                assert!(pair[0].1 > pair[1].1 || pair[0].1 == pair[1].1 && pair[0].0 < pair[1].0);
+                let falls = pair[1].1.total_cmp(&pair[0].1);
+                assert!(falls.then(pair[0].0.cmp(&pair[1].0)).is_lt());
             }
             for (id, logit) in &found {
                 assert!((logits[*id as usize] - logit).abs() < 1e-3);
