@@ -142,7 +142,7 @@ fn refuses_every_wrong_file_with_line_value_and_what_was_expected() {
     save_number: `config.toml`, line 1: `save` is 1, expected true or false (without quotes)
     seed_negative: `config.toml`, line 1: `seed` is -1, expected a whole number from 0 on
     syntax: `config.toml`, line 2: invalid basic string, expected `"`
-    table: `config.toml`, line 1: there is no setting `sampling`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, device, compute, dense, kernels, threads, theme, mouse, save or show-thinking
+    table: `config.toml`, line 1: there is no setting `sampling`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, device, gpu-layers, compute, dense, kernels, threads, theme, mouse, save or show-thinking
     temperature_nan: `config.toml`, line 1: `temperature` is NaN, expected 0 (the likeliest token) to 100
     temperature_range: `config.toml`, line 2: `temperature` is -0.5, expected 0 (the likeliest token) to 100
     temperature_type: `config.toml`, line 1: `temperature` is "1.0", expected a number
@@ -151,7 +151,7 @@ fn refuses_every_wrong_file_with_line_value_and_what_was_expected() {
     top_k_fraction: `config.toml`, line 1: `top-k` is 1.5, expected a whole number from 0 on
     top_p_range: `config.toml`, line 1: `top-p` is 0, expected above 0, at most 1 (keeps all)
     twice: `config.toml`, line 2: duplicate key: `seed`
-    unknown_key: `config.toml`, line 3: there is no setting `temprature`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, device, compute, dense, kernels, threads, theme, mouse, save or show-thinking
+    unknown_key: `config.toml`, line 3: there is no setting `temprature`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, device, gpu-layers, compute, dense, kernels, threads, theme, mouse, save or show-thinking
     "#);
 }
 
@@ -182,9 +182,9 @@ fn refuses_variables_that_mean_nothing_with_the_nearest_that_does() {
         )
     );
     assert_eq!(
-        said(&[("GPTOSS_GPU_LAYERS", "4")]),
+        said(&[("GPTOSS_HUGE_PAGES", "4")]),
         Err(
-            "the environment variable GPTOSS_GPU_LAYERS: there is no such setting; unset it"
+            "the environment variable GPTOSS_HUGE_PAGES: there is no such setting; unset it"
                 .to_owned()
         )
     );
@@ -345,6 +345,7 @@ fn the_default_configuration_says_nothing_and_shows_every_default() {
         },
         max_tokens: Some(4096),
         context: Some(8192),
+        gpu_layers: Some(24),
         threads: Some(8),
         ..Settings::default()
     };

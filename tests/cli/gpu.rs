@@ -188,7 +188,7 @@ fn the_first_start_says_that_it_compiles_and_can_be_stopped_in_it() {
 }
 
 #[test]
-fn a_chat_compiles_answers_stops_and_changes_models() {
+fn a_chat_compiles_stops_answers_and_changes_models() {
     let Some(device) = LAVAPIPE.as_deref() else {
         return;
     };
@@ -239,8 +239,7 @@ fn a_chat_compiles_answers_stops_and_changes_models() {
     terminal.send("What is the capital of Norway?");
     terminal.wait_for_text("capital of Norway?");
     terminal.send("\r");
-    terminal.wait_for_text("thinking");
-    terminal.send("\x1b");
+    terminal.wait_for_text("Oslo");
     idle(&mut terminal);
     terminal.send("\x04");
     assert_eq!(terminal.wait(), 0);

@@ -272,6 +272,8 @@ fn the_help_of_run_has_every_flag() {
           --dense <TYPE>     How the weights of attention, embedding and output are kept [default: bf16]
                              [possible values: bf16, q8]
           --kernels <NAME>   CPU kernels by name, or `auto`: the fastest [default: auto]
+          --gpu-layers <N>   Keep the experts of the first N layers only on the GPU, those of the others
+                             on the CPU [default: as many as fit]
           --threads <N>      Threads to compute with on the CPU [default: one per core]
 
     Text from files and standard input is UTF-8; a byte order mark is removed, CRLF becomes LF, and one
