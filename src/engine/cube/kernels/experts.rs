@@ -1,7 +1,7 @@
 //! The MLPs of the chosen experts: gate and up, activation, down, weighted sum.
 //!
-//! Which experts a token uses stays on the device. A few tokens ([`decode`]) read the rows of their experts one by
-//! one; many ([`prefill`]) are first grouped by expert ([`sort`]), so that a weight is unpacked once for a whole tile
+//! Which experts a token uses stays on the device. A few tokens (`decode`) read the rows of their experts one by
+//! one; many (`prefill`) are first grouped by expert (`sort`), so that a weight is unpacked once for a whole tile
 //! of them. A weight comes in pieces of whole experts; each piece is one launch that does the slots of its experts.
 
 mod decode;

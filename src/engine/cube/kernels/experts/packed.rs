@@ -30,7 +30,7 @@ impl Kind {
 ///
 /// Exponent and mantissa are moved to their place in an f32, with an exponent that has room below it: that is right
 /// from 1.0 on, and `2v - 1` is right below, where E2M1 has no leading one. The smaller of both is always right.
-/// [`scaled`] makes up for the quarter.
+/// [`scaled()`] makes up for the quarter.
 #[cube]
 pub fn e2m1_quarter(nibble: u32) -> f32 {
     let v = f32::reinterpret(((nibble << 22u32) & 0x01C0_0000u32) | 0x3E00_0000u32);
