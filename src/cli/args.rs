@@ -226,7 +226,10 @@ impl MachineArgs {
     /// # Errors
     /// When this machine cannot do it so.
     pub fn load_options(&self, settings: &Settings) -> anyhow::Result<LoadOptions> {
-        if let (Some(kernels), true) = (&self.kernels, settings.device.is_gpu()) {
+        // Experts that stay on the CPU are computed by its kernels.
+        let cpu_idle = settings.device.is_gpu() && settings.gpu_layers.is_none();
+        let kernels = self.kernels.as_deref().filter(|name| *name != "auto");
+        if let (Some(kernels), true) = (kernels, cpu_idle) {
             return Err(Failure::usage(
                 format!(
                     "--kernels {kernels} chooses among CPU kernels and the device is `{}`",
@@ -236,7 +239,7 @@ impl MachineArgs {
             )
             .into());
         }
-        if let (Some(Choice::Only(compute)), true) = (self.compute, settings.device.is_gpu())
+        if let (Some(Choice::Only(compute)), true) = (self.compute, cpu_idle)
             && compute != Compute::F32
         {
             return Err(Failure::usage(

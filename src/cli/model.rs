@@ -136,7 +136,13 @@ pub fn choose_device(
             _ => Failure::new(error.to_string(), error.way_out()),
         })?;
     options.device = chosen.choice();
-    if note.is_some() || !options.device.is_gpu() {
+    if !options.device.is_gpu() {
+        let unused = options.gpu_layers.map(|layers| {
+            format!("`gpu-layers {layers}` is for a GPU, and the model runs on the CPU")
+        });
+        return Ok(note.or(unused));
+    }
+    if plan.gpu_layers.is_some_and(|layers| layers < plan.layers) {
         return Ok(note);
     }
     let ignored = match (options.compute, &options.kernels) {

@@ -96,6 +96,35 @@ fn what_only_the_cpu_has_is_refused_by_flag_and_said_to_be_ignored_elsewhere() {
 }
 
 #[test]
+fn what_the_cpu_has_is_for_the_experts_that_stay_there() {
+    let Some(device) = LAVAPIPE.as_deref() else {
+        return;
+    };
+    let program = Program::new();
+    let args = [
+        "--gpu-layers",
+        "2",
+        "--kernels",
+        "portable",
+        "--compute",
+        "bf16",
+    ];
+    let output = run(&program, device, &args).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stdout.starts_with(b"Hello! How can I"), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!said.contains("warning"), "{said}");
+    let split = "kv bf16; experts of 4 of 6 layers on cpu (candle, portable, compute ";
+    assert!(said.contains(split), "{said}");
+
+    let said = stderr(run(&program, "cpu", &["--gpu-layers", "2"]));
+    let unused = "`gpu-layers 2` is for a GPU, and the model runs on the CPU";
+    assert!(said.contains(unused), "{said}");
+    let mut automatic = run(&program, device, &["--kernels", "auto"]);
+    assert_eq!(automatic.output().unwrap().status.code(), Some(0));
+}
+
+#[test]
 fn a_context_that_the_model_does_not_have_is_refused_as_on_the_cpu() {
     let Some(device) = LAVAPIPE.as_deref() else {
         return;
