@@ -114,7 +114,7 @@ fn what_the_cpu_has_is_for_the_experts_that_stay_there() {
     assert!(output.stdout.starts_with(b"Hello! How can I"), "{output:?}");
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(!said.contains("warning"), "{said}");
-    let split = "kv bf16; experts of 4 of 6 layers on cpu (candle, portable, compute ";
+    let split = "; experts of 4 of 6 layers on cpu (candle, portable, compute f32, ";
     assert!(said.contains(split), "{said}");
 
     let said = stderr(run(&program, "cpu", &["--gpu-layers", "2"]));
