@@ -58,7 +58,7 @@ impl Cancel {
 }
 
 /// How the KV history is stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum KvType {
     /// Two bytes a value, half the memory.
     #[default]
@@ -149,6 +149,9 @@ impl Dense {
         }
     }
 }
+
+/// Positions that a history on a device other than the CPU begins with; it doubles.
+pub const FIRST_POSITIONS: usize = 1024;
 
 /// Bytes of attention, embedding and output, where a matrix of so many rows and columns takes `bytes` of them.
 pub fn dense_bytes(config: &Config, bytes: impl Fn(usize, usize) -> usize) -> u64 {
@@ -489,27 +492,14 @@ fn on_gpu(
         #[cfg(feature = "wgpu")]
         devices::Api::Metal | devices::Api::Vulkan => {
             let open = devices::open_wgpu(device, options.kernel_cache.as_deref())?;
-            let (id, transfer) = (open.device.clone(), Box::new(open));
-            let engine = cube::Cube::<burn_wgpu::WgpuRuntime>::new(
-                id,
-                &name,
-                transfer,
-                &checkpoint.config,
-                options,
-            )?;
-            Ok(Box::new(cube::OnDevice::new(engine, checkpoint, options)?))
+            let id = open.device.clone();
+            cube::load(id, &name, Box::new(open), checkpoint, options)
         }
         #[cfg(all(feature = "cuda", not(target_os = "macos")))]
         devices::Api::Cuda => {
             let id = devices::open_cuda(device, options.kernel_cache.as_deref())?;
-            let engine = cube::Cube::<cubecl::cuda::CudaRuntime>::new(
-                id,
-                &name,
-                Box::new(cube::Steps),
-                &checkpoint.config,
-                options,
-            )?;
-            Ok(Box::new(cube::OnDevice::new(engine, checkpoint, options)?))
+            let steps = Box::new(cube::Steps);
+            cube::load::<cubecl::cuda::CudaRuntime>(id, &name, steps, checkpoint, options)
         }
         #[allow(
             unreachable_patterns,
@@ -520,4 +510,10 @@ fn on_gpu(
             api.missing().unwrap_or("this build cannot use it")
         ))),
     }
+}
+
+/// What a driver says, on one line.
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -121,20 +121,22 @@ pub fn choose_device(
     plan: &DevicePlan,
 ) -> anyhow::Result<Option<String>> {
     let plan = plan.with_gpu_layers(options.gpu_layers);
-    if let Some(note) = partly(options, &plan) {
+    let whole = devices::choose(&options.device, plan.needed());
+    if !matches!(whole, Ok((devices::Chosen::Gpu(_), _)))
+        && let Some(note) = partly(options, &plan)
+    {
         return Ok(Some(note));
     }
-    let (chosen, note) =
-        devices::choose(&options.device, plan.needed()).map_err(|error| match &error {
-            devices::Error::TooSmall { memory, .. } => Failure::new(
-                error.to_string(),
-                match plan.way_into(*memory) {
-                    Some(flags) => format!("{flags} fits, and --device cpu takes any"),
-                    None => "--device cpu takes any model that fits this machine".to_owned(),
-                },
-            ),
-            _ => Failure::new(error.to_string(), error.way_out()),
-        })?;
+    let (chosen, note) = whole.map_err(|error| match &error {
+        devices::Error::TooSmall { memory, .. } => Failure::new(
+            error.to_string(),
+            match plan.way_into(*memory) {
+                Some(flags) => format!("{flags} fits, and --device cpu takes any"),
+                None => "--device cpu takes any model that fits this machine".to_owned(),
+            },
+        ),
+        _ => Failure::new(error.to_string(), error.way_out()),
+    })?;
     options.device = chosen.choice();
     if !options.device.is_gpu() {
         let unused = options.gpu_layers.map(|layers| {
@@ -159,18 +161,13 @@ pub fn choose_device(
     )))
 }
 
-/// Where only a part of the model fits a GPU, makes of `options` what leaves the experts of the other layers on the CPU,
-/// and says so. How many was not asked for.
+/// Where a part of a model that is too large for it fits a GPU, makes of `options` what leaves the experts of the other
+/// layers on the CPU, and says so. Not where it was asked for how many.
 fn partly(options: &mut LoadOptions, plan: &DevicePlan) -> Option<String> {
-    let rest = plan.with_gpu_layers(Some(0)).needed();
-    if plan.gpu_layers.is_some()
-        || matches!(
-            devices::choose(&options.device, plan.needed()),
-            Ok((devices::Chosen::Gpu(_), _))
-        )
-    {
+    if plan.gpu_layers.is_some() {
         return None;
     }
+    let rest = plan.with_gpu_layers(Some(0)).needed();
     let Ok((devices::Chosen::Gpu(device), _)) = devices::choose(&options.device, rest) else {
         return None;
     };

@@ -29,7 +29,7 @@ use self::kernels::linear::{Matrix, linear};
 use self::kernels::norm::rms_norm;
 use self::kernels::route::route;
 use self::kernels::{Buffer, Gpu};
-pub use self::on_device::OnDevice;
+pub use self::on_device::{OnDevice, load};
 use self::transfer::Upload;
 pub use self::transfer::{Steps, Transfer};
 use self::weights::Loader;
@@ -145,12 +145,9 @@ impl<R: CubeRuntime> Cube<R> {
 
     /// The same with sums within planes, also where the runtime does not offer planes but the device has them of one
     /// size, as software devices do; `None` where it does not.
-    pub fn with_planes(mut self) -> Option<Self> {
-        let hardware = &self.gpu.client.properties().hardware;
-        let size = hardware.plane_size_max;
-        let fixed = hardware.plane_size_min == size && size > 1;
-        self.gpu.plane = Some(size);
-        fixed.then_some(self)
+    pub fn with_planes(self) -> Option<Self> {
+        let gpu = self.gpu.with_planes()?;
+        Some(Self { gpu, ..self })
     }
 
     /// Bytes of device memory that are taken, in use or not.
@@ -276,7 +273,7 @@ fn supported<R: Runtime>(
         ));
     }
     let context = options.context.unwrap_or(config.max_position_embeddings);
-    let most = History::most(gpu, kv_heads, d, stored(options.kv_type));
+    let most = History::most(gpu, kv_heads, d, options.kv_type);
     if context > most {
         return Err(Error::Device(format!(
             "a history of {context} tokens in {} is more than this device can give a kernel at once, which is {most}; \
@@ -285,14 +282,6 @@ fn supported<R: Runtime>(
         )));
     }
     Ok(())
-}
-
-const fn stored(kv_type: KvType) -> history::KvType {
-    match kv_type {
-        KvType::Bf16 => history::KvType::Bf16,
-        KvType::F32 => history::KvType::F32,
-        KvType::Q8 => history::KvType::Q8,
-    }
 }
 
 impl<R: CubeRuntime> Engine for Cube<R> {
@@ -344,7 +333,7 @@ impl<R: CubeRuntime> Engine for Cube<R> {
     }
 
     fn new_history(&self, kv_heads: usize, head_dim: usize, kv_type: KvType) -> Self::History {
-        History::new(&self.gpu, kv_heads, head_dim, stored(kv_type), 0)
+        History::new(&self.gpu, kv_heads, head_dim, kv_type, 0)
     }
 
     fn embed(&self, tokens: &[u32], table: &Self::Table) -> Tensor<Self::Burn, 2> {

@@ -70,6 +70,16 @@ impl<R: Runtime> Gpu<R> {
         }
     }
 
+    /// The same with planes, also where the runtime does not offer them but the device has them of one size, as software
+    /// devices do; `None` where it does not.
+    pub fn with_planes(mut self) -> Option<Self> {
+        let hardware = &self.client.properties().hardware;
+        let size = hardware.plane_size_max;
+        let fixed = hardware.plane_size_min == size && size > 1;
+        self.plane = Some(size);
+        fixed.then_some(self)
+    }
+
     /// The same without planes, as on devices that have none of a fixed size.
     #[must_use]
     pub fn without_planes(mut self) -> Self {
@@ -120,7 +130,7 @@ impl<R: Runtime> Gpu<R> {
         self.crossed.fetch_add(4 * words as u64, Ordering::Relaxed);
         let handles = buffers.into_iter().map(|buffer| buffer.handle).collect();
         let read = self.client.read_async(handles);
-        let read = cubecl::future::block_on(read).map_err(one_line)?;
+        let read = cubecl::future::block_on(read).map_err(said)?;
         let of = |(bytes, len): (cubecl::bytes::Bytes, usize)| {
             bytemuck::pod_collect_to_vec(&bytes[..4 * len])
         };
@@ -132,7 +142,7 @@ impl<R: Runtime> Gpu<R> {
     /// # Errors
     /// What went wrong in it.
     pub fn finish(&self) -> Result<(), String> {
-        cubecl::future::block_on(self.client.sync()).map_err(one_line)
+        cubecl::future::block_on(self.client.sync()).map_err(said)
     }
 
     /// Bytes that were uploaded or read back so far, weights apart.
@@ -157,14 +167,9 @@ impl<R: Runtime> Gpu<R> {
 }
 
 /// A runtime's error without its backtrace.
-fn one_line(error: impl std::fmt::Debug) -> String {
+fn said(error: impl std::fmt::Debug) -> String {
     let text = format!("{error:?}");
-    text.split("backtrace")
-        .next()
-        .unwrap_or_default()
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
+    crate::engine::one_line(text.split("backtrace").next().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use burn_cubecl::CubeRuntime;
 use cubecl::prelude::*;
 
-use super::Cube;
 use super::kernels::Gpu;
 use super::kernels::copy::stream;
+use super::{Cube, Transfer};
 use crate::checkpoint::Checkpoint;
 use crate::engine::{
     Cancel, DeviceFigures, EngineOptions, Error, LanguageModel, Likeliest, Loaded, weight_bytes,
@@ -44,6 +44,21 @@ impl<R: Runtime> Drop for Room<R> {
     fn drop(&mut self) {
         self.0.memory_cleanup();
     }
+}
+
+/// Loads `checkpoint` onto `device`, which is called `name` in the figures.
+///
+/// # Errors
+/// As [`Cube::new`] and [`OnDevice::new`].
+pub fn load<R: CubeRuntime>(
+    device: R::Device,
+    name: &str,
+    transfer: Box<dyn Transfer<R>>,
+    checkpoint: &Checkpoint,
+    options: &EngineOptions,
+) -> Result<Box<dyn LanguageModel>, Error> {
+    let engine = Cube::new(device, name, transfer, &checkpoint.config, options)?;
+    Ok(Box::new(OnDevice::new(engine, checkpoint, options)?))
 }
 
 impl<R: CubeRuntime> OnDevice<R> {

@@ -4,6 +4,8 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::engine::one_line;
+
 /// One attempt at a time: each puts the panic hook back that it found.
 static ATTEMPT: Mutex<()> = Mutex::new(());
 
@@ -33,7 +35,7 @@ fn message(panic: &(dyn Any + Send)) -> String {
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("the driver gave no reason");
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    one_line(text)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use wgpu::{Adapter, DeviceLostReason, PollType, Queue, SubmissionIndex};
 
 use super::attempt::attempt;
 use super::{Device, Error, adapters, kernel_cache};
+use crate::engine::one_line;
 
 /// Bytes that are on their way at once, twice: one piece is copied while the one before is.
 const PIECE: usize = 32 << 20;
@@ -151,10 +152,6 @@ fn watch(device: &wgpu::Device, fault: &Arc<Mutex<Option<Fault>>>) {
             keep(&kept, Fault::Lost(one_line(&message)));
         }
     });
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 impl Wgpu {

@@ -2,10 +2,8 @@
 
 use super::{Dense, KvType, Plan};
 use crate::checkpoint::Config;
-use crate::engine::{device_weight_bytes, expert_layer_bytes};
+use crate::engine::{FIRST_POSITIONS, device_weight_bytes, expert_layer_bytes};
 
-/// Positions that a history begins with; it doubles.
-const FIRST: usize = 1024;
 /// Positions that are planned for where no context was asked for: a conversation.
 const CONVERSATION: usize = 8192;
 
@@ -61,7 +59,7 @@ impl DevicePlan {
     }
 
     fn needed_for(&self, weights: u64, context: usize) -> u64 {
-        let positions = context.max(FIRST).next_power_of_two() as u64;
+        let positions = context.max(FIRST_POSITIONS).next_power_of_two() as u64;
         let history = self.history_per_token.saturating_mul(positions);
         let elsewhere = self.layers - self.gpu_layers.unwrap_or(self.layers).min(self.layers);
         weights
@@ -92,7 +90,7 @@ impl DevicePlan {
     pub fn way_into(&self, bytes: u64) -> Option<String> {
         let most = |weights| {
             let halves = std::iter::successors(Some(self.context.next_power_of_two()), |context| {
-                Some(context / 2).filter(|half| *half >= FIRST)
+                Some(context / 2).filter(|half| *half >= FIRST_POSITIONS)
             });
             let mut shorter = halves.map(|context| context.min(self.context));
             shorter.find(|context| self.needed_for(weights, *context) <= bytes)

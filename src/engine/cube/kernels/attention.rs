@@ -21,8 +21,9 @@ mod prefill;
 
 use cubecl::prelude::*;
 
-use super::history::{History, KvType, cube_dim, four};
+use super::history::{History, cube_dim, four};
 use super::{Buffer, Gpu};
+use crate::engine::KvType;
 
 /// The most tokens that go the way of decoding.
 pub const DECODE_TOKENS: usize = 8;

@@ -9,22 +9,10 @@ use cubecl::prelude::*;
 use super::copy::copy;
 use super::words::{bf16_bits, bf16_high, bf16_low, i8_at};
 use super::{Buffer, Gpu};
+use crate::engine::{FIRST_POSITIONS, KvType};
 
 /// Units of a cube in every kernel here.
 const UNITS: u32 = 64;
-/// Positions of the first buffers; later ones are multiples of it.
-const FIRST: usize = 1024;
-
-/// How keys and values are held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum KvType {
-    /// As they are.
-    F32,
-    /// Rounded to BF16, two to a word.
-    Bf16,
-    /// Signed bytes, four to a word, with one f32 scale for each head of a position.
-    Q8,
-}
 
 impl KvType {
     /// Values in a word.
@@ -78,7 +66,10 @@ impl History {
         );
         let most = Self::most(gpu, kv_heads, head_dim, kv_type);
         assert!(positions <= most, "{positions} positions, {most} at most");
-        let capacity = positions.next_multiple_of(FIRST).max(FIRST).min(most);
+        let capacity = positions
+            .next_multiple_of(FIRST_POSITIONS)
+            .max(FIRST_POSITIONS)
+            .min(most);
         let words = capacity * kv_heads * head_dim / kv_type.per_word();
         let scales = match kv_type {
             KvType::F32 | KvType::Bf16 => 1,

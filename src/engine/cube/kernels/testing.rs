@@ -8,25 +8,21 @@ use super::{Buffer, Gpu};
 /// Every way to run the kernels here: with planes and without. Software devices have planes too, which the runtime
 /// does not offer; the kernels with planes are right there as well.
 pub fn gpus() -> Vec<Gpu<WgpuRuntime>> {
-    let client = || WgpuRuntime::client(&WgpuDevice::DefaultDevice);
-    let mut gpu = Gpu::new(client());
-    let hardware = &gpu.client.properties().hardware;
-    if gpu.plane.is_none() && hardware.plane_size_min == hardware.plane_size_max {
-        gpu.plane = Some(hardware.plane_size_max);
-    }
-    vec![gpu, Gpu::new(client()).without_planes()]
+    let gpu = || Gpu::new(WgpuRuntime::client(&WgpuDevice::DefaultDevice));
+    vec![
+        gpu().with_planes().unwrap_or_else(gpu),
+        gpu().without_planes(),
+    ]
 }
 
 /// The f32 values of a buffer.
 pub fn read(gpu: &Gpu<WgpuRuntime>, buffer: &Buffer) -> Vec<f32> {
-    let bytes = gpu.client.read_one_unchecked(buffer.handle.clone());
-    bytemuck::pod_collect_to_vec(&bytes[..4 * buffer.len])
+    bytemuck::cast_vec(read_words(gpu, buffer))
 }
 
 /// The words of a buffer.
 pub fn read_words(gpu: &Gpu<WgpuRuntime>, buffer: &Buffer) -> Vec<u32> {
-    let bytes = gpu.client.read_one_unchecked(buffer.handle.clone());
-    bytemuck::pod_collect_to_vec(&bytes[..4 * buffer.len])
+    gpu.read(buffer.clone()).unwrap()
 }
 
 /// A small generator (xorshift), so that a failing test fails again.
