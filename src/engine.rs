@@ -32,7 +32,7 @@ pub use sampler::{Sampler, Sampling};
 use crate::checkpoint::{Checkpoint, Config};
 use backend::Engine;
 use cache::KvCache;
-use candle::kernels::{Q8Quad, QUAD};
+use candle::kernels::{BLOCK, Q8Block};
 use devices::Chosen;
 use model::Transformer;
 
@@ -137,7 +137,7 @@ impl Dense {
     pub const fn bytes(self, rows: usize, cols: usize) -> usize {
         match self {
             Self::Bf16 => 2 * rows * cols,
-            Self::Q8 => rows * cols.div_ceil(QUAD) * size_of::<Q8Quad>(),
+            Self::Q8 => rows * cols.div_ceil(BLOCK) * size_of::<Q8Block>(),
         }
     }
 
@@ -482,6 +482,10 @@ pub fn load(
 }
 
 /// Loads a checkpoint onto a device other than the CPU.
+#[cfg_attr(
+    not(any(feature = "wgpu", feature = "cuda")),
+    allow(unused_variables, reason = "such a build loads onto none")
+)]
 fn on_gpu(
     checkpoint: &Checkpoint,
     options: &EngineOptions,

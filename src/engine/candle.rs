@@ -9,6 +9,7 @@
 )]
 
 mod attention;
+mod awake;
 mod elementwise;
 mod history;
 pub mod kernels;
@@ -24,13 +25,14 @@ use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use self::attention::Attention;
+use self::awake::awake;
 use self::history::History;
-use self::kernels::{Kernels, Q8Quad, QUAD, Rows};
+use self::kernels::{BLOCK, Kernels, Q8Block, Rows, q8_from_bf16};
 use self::pages::Pages;
 use self::products::{Arithmetic, LinearView, Scratch};
 use super::backend::{Engine, Routing};
 use super::rope::Rope;
-use super::{Dense, EngineOptions, Error, InUse, KvType};
+use super::{Dense, EngineOptions, Error, InUse, KvType, Likeliest, sampler};
 use crate::checkpoint::{Bf16, Experts, Linear};
 
 /// The burn backend of the CPU.
@@ -42,6 +44,8 @@ pub struct Cpu {
     in_use: InUse,
     pool: ThreadPool,
     scratch: Mutex<Scratch>,
+    /// The room of logits that nobody wants but the likeliest.
+    logits: Mutex<Vec<f32>>,
 }
 
 impl Cpu {
@@ -75,6 +79,7 @@ impl Cpu {
             in_use,
             pool,
             scratch: Mutex::default(),
+            logits: Mutex::default(),
         })
     }
 }
@@ -127,8 +132,8 @@ pub struct Matrix {
 enum MatrixWeight {
     /// As stored.
     Bf16(Bf16),
-    /// Rounded to 8 bits, `[rows, cols / QUAD]` rounded up.
-    Q8(Pages<Q8Quad>),
+    /// Rounded to 8 bits: the bytes of `[rows, cols / BLOCK]` blocks, rounded up.
+    Q8(Pages<u8>),
 }
 
 impl Matrix {
@@ -137,14 +142,14 @@ impl Matrix {
         let weight = match dense {
             Dense::Bf16 => MatrixWeight::Bf16(weight.clone()),
             Dense::Q8 => {
-                let row = cols.div_ceil(QUAD);
-                let mut quads = Pages::zeroed(rows * row);
-                quads
-                    .par_chunks_exact_mut(row)
+                let mut bytes = Pages::zeroed(dense.bytes(rows, cols));
+                let blocks: &mut [Q8Block] = bytes.as_chunks_mut().0;
+                blocks
+                    .par_chunks_exact_mut(cols.div_ceil(BLOCK))
                     .enumerate()
                     .with_min_len(16)
-                    .for_each(|(i, quads)| Q8Quad::from_bf16(weight.row(i), quads));
-                MatrixWeight::Q8(quads)
+                    .for_each(|(i, row)| q8_from_bf16(weight.row(i), row));
+                MatrixWeight::Q8(bytes)
             }
         };
         Self {
@@ -158,7 +163,7 @@ impl Matrix {
     fn values(&self) -> Rows<'_> {
         match &self.weight {
             MatrixWeight::Bf16(weight) => Rows::Bf16(&weight.bytes),
-            MatrixWeight::Q8(quads) => Rows::Q8(quads),
+            MatrixWeight::Q8(bytes) => Rows::Q8(bytes.as_chunks().0),
         }
     }
 
@@ -192,7 +197,7 @@ impl Engine for Cpu {
     }
 
     fn run<R: Send>(&self, forward: impl FnOnce() -> R + Send) -> R {
-        self.pool.install(forward)
+        self.pool.install(|| awake(forward))
     }
 
     fn load_vector(&self, vector: &Bf16) -> Self::Vector {
@@ -247,6 +252,21 @@ impl Engine for Cpu {
         wrap(y, [n, rows])
     }
 
+    fn add_linear(
+        &self,
+        residual: Tensor<Burn, 2>,
+        x: Tensor<Burn, 2>,
+        weight: &Self::Linear,
+    ) -> Tensor<Burn, 2> {
+        let shape = residual.dims();
+        let (y, _) = product(self.arithmetic, &read(x), shape[0], weight);
+        let mut residual = read(residual);
+        for (residual, y) in residual.iter_mut().zip(y) {
+            *residual += y;
+        }
+        wrap(residual, shape)
+    }
+
     fn rotation(&self, positions: Range<usize>, rope: &Rope) -> Self::Rotation {
         let (cos, sin) = rope.cos_sin(positions);
         Rotation { cos, sin }
@@ -260,24 +280,19 @@ impl Engine for Cpu {
         rotation: &Self::Rotation,
     ) -> Tensor<Burn, 3> {
         let [n, width] = qkv.dims();
-        let (kv, d) = (history.kv_heads() * history.head_dim(), history.head_dim());
-        let heads = (width - 2 * kv) / d;
-        let qkv = read(qkv);
-        let mut parts = [(0, heads * d), (heads * d, kv), (heads * d + kv, kv)].map(
-            |(first, len)| -> Vec<f32> {
-                let rows = qkv.chunks_exact(width);
-                rows.flat_map(|row| &row[first..first + len])
-                    .copied()
-                    .collect()
-            },
-        );
-        for part in &mut parts[..2] {
-            let heads = part.len() / n / d;
-            elementwise::rotate(part, heads, d, &rotation.cos, &rotation.sin);
+        let (kv_heads, d) = (history.kv_heads(), history.head_dim());
+        let heads = width / d - 2 * kv_heads;
+        let mut qkv = read(qkv);
+        // q and k lie side by side in a row.
+        let Rotation { cos, sin } = rotation;
+        elementwise::rotate(&mut qkv, width, heads + kv_heads, d, cos, sin);
+        history.write(start, &qkv, width);
+        // Of each row q stays.
+        for i in 1..n {
+            qkv.copy_within(i * width..i * width + heads * d, i * heads * d);
         }
-        let [q, k, v] = parts;
-        history.write(start, &k, &v);
-        wrap(q, [n, heads, d])
+        qkv.truncate(n * heads * d);
+        wrap(qkv, [n, heads, d])
     }
 
     fn truncate(&self, history: &mut Self::History, len: usize) {
@@ -330,7 +345,7 @@ impl Engine for Cpu {
         limit: f32,
     ) -> Tensor<Burn, 2> {
         let shape = x.dims();
-        let mut y = vec![0.0; shape[0] * shape[1]];
+        let mut y = read(residual);
         let ids: Vec<u32> = routing.ids.into_data().iter::<u32>().collect();
         let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         products::experts(
@@ -345,7 +360,7 @@ impl Engine for Cpu {
             &mut scratch,
             &mut y,
         );
-        residual + wrap(y, shape)
+        wrap(y, shape)
     }
 
     fn logits(&self, x: Tensor<Burn, 2>, unembedding: &Self::Table) -> Result<Vec<f32>, Error> {
@@ -353,6 +368,25 @@ impl Engine for Cpu {
         let mut y = vec![0.0; n * unembedding.rows];
         products::linear(self.arithmetic, &read(x), n, &[unembedding.view()], &mut y);
         Ok(y)
+    }
+
+    fn likeliest(
+        &self,
+        x: Tensor<Burn, 2>,
+        unembedding: &Self::Table,
+        k: usize,
+    ) -> Result<Likeliest, Error> {
+        // They are nearly a megabyte, and new memory costs a page fault every four kilobytes.
+        let mut logits = self.logits.lock().unwrap_or_else(PoisonError::into_inner);
+        logits.resize(unembedding.rows, 0.0);
+        products::linear(
+            self.arithmetic,
+            &read(x),
+            1,
+            &[unembedding.view()],
+            &mut logits,
+        );
+        Ok(sampler::likeliest(&logits, k))
     }
 }
 

@@ -306,12 +306,12 @@ mod tests {
     }
 
     #[test]
-    fn dense_weights_in_8_bits_take_136_bytes_for_128_values_beside_the_map() {
+    fn dense_weights_in_8_bits_take_34_bytes_for_32_values_beside_the_map() {
         let plan = Plan::new(&config(), 13_761_264_768, KvType::Bf16, Dense::Q8, 8192);
-        // 2,880 columns are 22.5 times 128, so 23 times 136 bytes; 4,096 are 32 times.
-        let layer = (4096 + 2 * 512) * 23 * 136 + 2880 * 32 * 136;
-        assert_eq!(plan.dense_copy, 24 * layer + 2 * 201_088 * 23 * 136);
-        assert_eq!(plan.dense_copy, 1_943_185_408);
+        // 2,880 columns are 90 blocks, 4,096 are 128.
+        let layer = (4096 + 2 * 512) * 90 * 34 + 2880 * 128 * 34;
+        assert_eq!(plan.dense_copy, 24 * layer + 2 * 201_088 * 90 * 34);
+        assert_eq!(plan.dense_copy, 1_907_481_600);
         let published = self::plan(8192);
         assert_eq!(plan.needed(), published.needed() + plan.dense_copy);
         assert_eq!(plan.as_published(), published);

@@ -37,24 +37,31 @@ fn sum_of_squares(x: &[f32]) -> f32 {
 /// `(a, b) -> (a cos - b sin, b cos + a sin)` with `a` from the first half and `b` from the second.
 ///
 /// # Shapes
-/// `x`: `[n, heads, head_dim]`; `cos`, `sin`: `[n, head_dim / 2]`.
-pub fn rotate(x: &mut [f32], heads: usize, head_dim: usize, cos: &[f32], sin: &[f32]) {
+/// `x`: `[n, width]`, of which each row begins with `heads` of `head_dim`; `cos`, `sin`: `[n, head_dim / 2]`.
+pub fn rotate(
+    x: &mut [f32],
+    width: usize,
+    heads: usize,
+    head_dim: usize,
+    cos: &[f32],
+    sin: &[f32],
+) {
     let half = head_dim / 2;
     assert_eq!(cos.len(), sin.len(), "cosines and sines");
     assert_eq!(
-        x.len() / (heads * head_dim) * half,
+        x.len() / width * half,
         cos.len(),
         "a row of cosines for each token"
     );
     let token = |((x, cos), sin): ((&mut [f32], &[f32]), &[f32])| {
-        for x in x.chunks_exact_mut(head_dim) {
+        for x in x.chunks_exact_mut(head_dim).take(heads) {
             let (a, b) = x.split_at_mut(half);
             for (((a, b), cos), sin) in a.iter_mut().zip(b).zip(cos).zip(sin) {
                 (*a, *b) = (*a * cos - *b * sin, *b * cos + *a * sin);
             }
         }
     };
-    x.par_chunks_exact_mut(heads * head_dim)
+    x.par_chunks_exact_mut(width)
         .zip(cos.par_chunks_exact(half))
         .zip(sin.par_chunks_exact(half))
         .with_min_len(16)

@@ -81,10 +81,12 @@ impl History {
         self.width
     }
 
-    /// Writes k and v, both `[n, kv_heads, head_dim]`, at `start..start + n`.
-    pub fn write(&mut self, start: usize, k: &[f32], v: &[f32]) {
-        let row = self.kv_heads * self.head_dim;
-        let n = k.len() / row;
+    /// Writes k and v, which are the last `2 * kv_heads * head_dim` values of each row of `qkv` `[n, row]`, at
+    /// `start..start + n`.
+    pub fn write(&mut self, start: usize, qkv: &[f32], row: usize) {
+        let n = qkv.len() / row;
+        let v_at = row - self.kv_heads * self.head_dim;
+        let k_at = v_at - self.kv_heads * self.head_dim;
         while self.chunks.len() * CHUNK < start + n {
             self.chunks.push(self.new_chunk());
         }
@@ -92,16 +94,19 @@ impl History {
         let mut done = 0;
         for (chunk, within) in pieces(start..start + n) {
             let len = within.len();
-            let (k, v) = (&k[done * row..][..len * row], &v[done * row..][..len * row]);
+            let rows = &qkv[done * row..][..len * row];
             done += len;
-            let of_head = |x, head| head_rows(x, row, head * d..(head + 1) * d, within.start);
+            let of_head = |first: usize, head: usize| {
+                let columns = first + head * d..first + (head + 1) * d;
+                head_rows(rows, row, columns, within.start)
+            };
             match &mut self.chunks[chunk] {
                 Chunk::F32 { k: keys, v: values } => {
                     each_head(kv_heads, keys, values, len * d, |head, keys, values| {
-                        for (at, k) in of_head(k, head) {
+                        for (at, k) in of_head(k_at, head) {
                             put_key::<_, 1>(keys, width, at, k.iter().copied());
                         }
-                        for (at, v) in of_head(v, head) {
+                        for (at, v) in of_head(v_at, head) {
                             values[at * d..][..d].copy_from_slice(v);
                         }
                     });
@@ -109,10 +114,10 @@ impl History {
                 Chunk::Bf16 { k: keys, v: values } => {
                     let round = |x: &f32| bf16::from_f32(*x);
                     each_head(kv_heads, keys, values, len * d, |head, keys, values| {
-                        for (at, k) in of_head(k, head) {
+                        for (at, k) in of_head(k_at, head) {
                             put_key::<_, 2>(keys, width, at, k.iter().map(round));
                         }
-                        for (at, v) in of_head(v, head) {
+                        for (at, v) in of_head(v_at, head) {
                             put(&mut values[at * d..], v.iter().map(round));
                         }
                     });
@@ -125,12 +130,12 @@ impl History {
                 } => {
                     for head in 0..kv_heads {
                         let keys = &mut keys[head * CHUNK * width..][..CHUNK * width];
-                        for (at, k) in of_head(k, head) {
+                        for (at, k) in of_head(k_at, head) {
                             let (scale, k) = eight_bits(k);
                             k_scales[head * CHUNK + at] = scale;
                             put_key::<_, 4>(keys, width, at, k);
                         }
-                        for (at, v) in of_head(v, head) {
+                        for (at, v) in of_head(v_at, head) {
                             let (scale, v) = eight_bits(v);
                             v_scales[head * CHUNK + at] = scale;
                             put(&mut values[(head * CHUNK + at) * d..], v);
@@ -235,14 +240,14 @@ fn each_head<T: Send>(
         .for_each(|(i, (k, v))| write(i, k, v));
 }
 
-/// Columns `head` of rows of `row` values, with their positions from `start` on.
+/// Some columns of rows of `row` values, with their positions from `start` on.
 fn head_rows(
     x: &[f32],
     row: usize,
-    head: Range<usize>,
+    columns: Range<usize>,
     start: usize,
 ) -> impl Iterator<Item = (usize, &[f32])> {
-    (start..).zip(x.chunks_exact(row).map(move |x| &x[head.clone()]))
+    (start..).zip(x.chunks_exact(row).map(move |x| &x[columns.clone()]))
 }
 
 /// Puts the key of position `at` into its lane, `N` values to a vector.
@@ -360,7 +365,11 @@ mod tests {
                         let start = k.len() / (HEADS * DIM);
                         let new: Vec<f32> = (0..n * HEADS * DIM).map(|i| if (counter + i).is_multiple_of(DIM) { 127.0 } else { ((counter + i) % 127) as f32 }).collect();
                         let negative: Vec<f32> = new.iter().map(|value| -value).collect();
-                        history.write(start, &new, &negative);
+                        // Behind q.
+                        let q = [f32::NAN; 3];
+                        let rows = new.chunks(HEADS * DIM).zip(negative.chunks(HEADS * DIM));
+                        let rows: Vec<f32> = rows.flat_map(|(k, v)| [&q, k, v].concat()).collect();
+                        history.write(start, &rows, 3 + 2 * HEADS * DIM);
                         k.extend(&new);
                         v.extend(&negative);
                         counter += n;

@@ -41,10 +41,10 @@ use std::ops::Range;
 pub use keys::Keys;
 pub use lanes::LANES;
 pub use packed::{Bf16, Integers, Strips};
-pub use rounded::{Grid, Pairs, Q8Quad, QUAD, Quad, Quantized, inverse};
+pub use rounded::{Grid, Pairs, Q8Block, QUAD, Quad, Quantized, inverse, q8_from_bf16};
 
 use crate::engine::Compute;
-use lanes::BLOCK;
+pub use lanes::BLOCK;
 
 /// 32 activations: the 16 with an even column, then the 16 with an odd one.
 pub type Block = [[f32; LANES]; 2];
@@ -108,8 +108,8 @@ pub enum Rows<'a> {
         /// `[rows, cols / 32]`
         scales: &'a [u8],
     },
-    /// 8 bits with a scale for each 32 columns; a row is filled up to whole quads.
-    Q8(&'a [Q8Quad]),
+    /// 8 bits with a scale for each 32 columns; a row is filled up to whole blocks.
+    Q8(&'a [Q8Block]),
 }
 
 impl Rows<'_> {
@@ -123,7 +123,7 @@ impl Rows<'_> {
                 blocks: &blocks[cut(cols / 2)],
                 scales: &scales[cut(cols / BLOCK)],
             },
-            Self::Q8(quads) => Self::Q8(&quads[cut(cols.div_ceil(QUAD))]),
+            Self::Q8(blocks) => Self::Q8(&blocks[cut(cols.div_ceil(BLOCK))]),
         }
     }
     /// Panics where this is not `count` rows of `cols` columns.
@@ -155,10 +155,10 @@ impl Rows<'_> {
                     "scales of {count} MXFP4 rows of {cols}"
                 );
             }
-            Self::Q8(quads) => assert_eq!(
-                quads.len(),
-                count * cols.div_ceil(QUAD),
-                "quads of {count} 8-bit rows of {cols}"
+            Self::Q8(blocks) => assert_eq!(
+                blocks.len(),
+                count * cols.div_ceil(BLOCK),
+                "blocks of {count} 8-bit rows of {cols}"
             ),
         }
     }

@@ -24,6 +24,8 @@ use input::{Gathered, Input};
 const ROWS: usize = 64;
 /// Rows of a task come in multiples of this, which keeps gate and up together.
 const UNIT: usize = 32;
+/// Values of the sum over experts that stay in registers.
+const SUM: usize = 64;
 /// Tasks per thread, so that a thread that was late does not hold up the others.
 const TASKS: usize = 16;
 /// Fewer multiplications than this are not worth a task.
@@ -403,7 +405,7 @@ pub struct Scratch {
     outputs: Vec<f32>,
 }
 
-/// The experts' MLP: for every token the sum over its chosen experts, in the order given, of
+/// The experts' MLP: adds to `y` for every token the sum over its chosen experts, in the order given, of
 /// `weight * (down(swiglu(gate_up(x))))`.
 ///
 /// # Shapes
@@ -438,7 +440,6 @@ pub fn experts(
     );
     assert_eq!(ids.len(), weights.len(), "a weight for each chosen expert");
     if ids.is_empty() {
-        y.fill(0.0);
         return;
     }
     let top_k = ids.len() / n;
@@ -474,10 +475,15 @@ pub fn experts(
     );
 
     let sum = |((y, outputs), weights): ((&mut [f32], &[f32]), &[f32])| {
-        y.fill(0.0);
-        for (output, weight) in outputs.chunks_exact(hidden).zip(weights) {
-            for (y, output) in y.iter_mut().zip(output) {
-                *y += weight * output;
+        for (i, y) in y.chunks_mut(SUM).enumerate() {
+            let mut sum = [0.0; SUM];
+            for (output, weight) in outputs.chunks_exact(hidden).zip(weights) {
+                for (sum, output) in sum.iter_mut().zip(&output[SUM * i..][..y.len()]) {
+                    *sum += weight * output;
+                }
+            }
+            for (y, sum) in y.iter_mut().zip(sum) {
+                *y += sum;
             }
         }
     };

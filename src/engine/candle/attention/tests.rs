@@ -11,6 +11,14 @@ fn kernel_sets() -> impl Iterator<Item = Kernels> {
     Kernels::available()
 }
 
+/// Writes k and v, which are apart.
+fn write(history: &mut History, start: usize, k: &[f32], v: &[f32], kv_heads: usize) {
+    let row = kv_heads * D;
+    let rows = k.chunks(row).zip(v.chunks(row));
+    let rows: Vec<f32> = rows.flat_map(|(k, v)| [k, v].concat()).collect();
+    history.write(start, &rows, 2 * row);
+}
+
 /// Attention of all of q over a history of all keys, for the whole batch at once.
 fn attention(
     kernels: &Kernels,
@@ -20,7 +28,7 @@ fn attention(
     window: Option<usize>,
 ) -> Vec<f32> {
     let mut history = History::new(kv_heads, D, kv_type);
-    history.write(0, k, v);
+    write(&mut history, 0, k, v, kv_heads);
     let mut out = vec![0.0; q.len()];
     Attention {
         kernels,
@@ -213,11 +221,8 @@ fn one_query_at_a_time_gives_the_bits_of_the_batch() {
             let mut history = History::new(2, D, kv_type);
             let row = sinks.len() * D;
             for (start, (q, expected)) in q.chunks(row).zip(all.chunks(row)).enumerate() {
-                history.write(
-                    start,
-                    &k[start * 2 * D..][..2 * D],
-                    &v[start * 2 * D..][..2 * D],
-                );
+                let [k, v] = [&k, &v].map(|x| &x[start * 2 * D..][..2 * D]);
+                write(&mut history, start, k, v, 2);
                 let mut out = vec![0.0; row];
                 Attention {
                     kernels: &kernels,

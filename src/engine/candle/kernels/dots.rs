@@ -6,7 +6,7 @@
 )]
 
 use super::lanes::{BLOCK, LANES, Lanes};
-use super::rounded::{Q8Quad, QUAD};
+use super::rounded::{Q8Block, Q8Part};
 use super::{Block, Rows};
 
 /// `out[t, r] = rows[r] . x[t]` in tiles of `R` rows by `T` tokens.
@@ -42,11 +42,10 @@ pub fn dots<L: Lanes, const R: usize, const T: usize>(
             };
             tiles::<_, _, R, T>(l, matrix, count, x, out);
         }
-        Rows::Q8(quads) => {
+        Rows::Q8(blocks) => {
             let matrix = Q8Rows {
-                quads,
-                row: quads.len() / count.max(1),
-                blocks: first.len(),
+                blocks,
+                row: first.len(),
             };
             tiles::<_, _, R, T>(l, matrix, count, x, out);
         }
@@ -342,16 +341,15 @@ impl Row for Mxfp4Row<'_> {
 
 #[derive(Clone, Copy)]
 struct Q8Rows<'a> {
-    quads: &'a [Q8Quad],
-    /// Quads of a row.
-    row: usize,
+    blocks: &'a [Q8Block],
     /// Blocks of a row; the last one may be filled up.
-    blocks: usize,
+    row: usize,
 }
 
 #[derive(Clone, Copy)]
 struct Q8Row<'a> {
-    quads: &'a [Q8Quad],
+    row: &'a [Q8Block],
+    /// Of these so many are used.
     blocks: usize,
 }
 
@@ -360,8 +358,8 @@ impl<'a> Matrix for Q8Rows<'a> {
     #[inline(always)]
     fn row(self, r: usize) -> Self::Row {
         Q8Row {
-            quads: &self.quads[r * self.row..][..self.row],
-            blocks: self.blocks,
+            row: &self.blocks[r * self.row..][..self.row],
+            blocks: self.row,
         }
     }
 }
@@ -377,11 +375,11 @@ impl Row for Q8Row<'_> {
     }
     #[inline(always)]
     fn block<L: Lanes>(self, l: L, i: usize) -> [L::V; 2] {
-        let (quad, b) = (&self.quads[i / 4], i % 4);
+        let (quad, b) = (Q8Part::of(self.row, i / 4), i % 4);
         let scale = quad.scale(b);
         [
-            l.scaled_i8(&quad.evens.as_chunks().0[b], scale),
-            l.scaled_i8(&quad.odds.as_chunks().0[b], scale),
+            l.scaled_i8(&quad.evens[b], scale),
+            l.scaled_i8(&quad.odds[b], scale),
         ]
     }
     #[inline(always)]
@@ -413,11 +411,10 @@ pub fn unpack<L: Lanes>(l: L, rows: Rows<'_>, cols: usize, out: &mut [f32]) {
                 };
                 unpack_row(l, matrix.row(r), out);
             }
-            Rows::Q8(quads) => {
+            Rows::Q8(blocks) => {
                 let matrix = Q8Rows {
-                    quads,
-                    row: cols.div_ceil(QUAD),
-                    blocks: cols.div_ceil(BLOCK),
+                    blocks,
+                    row: cols.div_ceil(BLOCK),
                 };
                 unpack_row(l, matrix.row(r), out);
             }

@@ -12,7 +12,7 @@ use super::Rows;
 use std::ops::Range;
 
 use super::lanes::{Ahead, BLOCK, LANES, Lanes};
-use super::rounded::{Q8Quad, Quad};
+use super::rounded::{Q8Block, Q8Part, Q8Quad, Quad};
 use super::words::{V, Words};
 
 /// Tokens from which on a strip is worth its decoding.
@@ -52,10 +52,10 @@ pub fn dots<X: Words, const R: usize, const T: usize, const P: usize>(
             };
             all::<_, _, R, T, P>(w, matrix, count, x, strip, out);
         }
-        Rows::Q8(quads) => {
+        Rows::Q8(blocks) => {
             let matrix = Q8 {
-                quads,
-                row: quads.len() / count,
+                blocks,
+                row: blocks.len() / count,
             };
             all::<_, _, R, T, P>(w, matrix, count, x, strip, out);
         }
@@ -435,8 +435,8 @@ const EMPTY: StripBlock = StripBlock {
 
 #[derive(Clone, Copy)]
 struct Q8<'a> {
-    quads: &'a [Q8Quad],
-    /// Quads of a row.
+    blocks: &'a [Q8Block],
+    /// Blocks of a row.
     row: usize,
 }
 
@@ -445,15 +445,16 @@ impl<'a> Packed for Q8<'a> {
     type At = *const u8;
     #[inline(always)]
     fn whole_quads(self) -> usize {
-        self.row
+        self.row / 4
     }
     #[inline(always)]
     fn row(self, r: usize, whole: usize) -> Self::Row {
-        &self.quads[r * self.row..][..whole]
+        let blocks = &self.blocks[r * self.row..][..4 * whole];
+        &bytemuck::cast_slice(blocks.as_flattened())[..whole]
     }
     #[inline(always)]
     fn at(self, r: usize) -> Self::At {
-        self.quads.as_ptr().wrapping_add(r * self.row).cast()
+        self.blocks.as_ptr().wrapping_add(r * self.row).cast()
     }
     #[inline(always)]
     fn prefetch<L: Lanes, const R: usize>(self, l: L, at: Self::At, q: usize, i: usize) {
@@ -471,8 +472,16 @@ impl<'a> Packed for Q8<'a> {
         ([w.q8(evens), w.q8(odds)], w.bf16_by_block(quad.scales))
     }
     #[inline(always)]
-    fn tail<X: Words>(self, _: X, _: usize) -> ([X::W; 2], V<X>) {
-        unreachable!("all quads are whole")
+    fn tail<X: Words>(self, w: X, r: usize) -> ([X::W; 2], V<X>) {
+        let row = &self.blocks[r * self.row..][..self.row];
+        let quad = Q8Part::of(row, self.row / 4);
+        let mut scales = [[0; 2]; 4];
+        for (i, scale) in quad.scales.iter().enumerate() {
+            scales[i] = *scale;
+        }
+        let (evens, odds) = (w.load_blocks(quad.evens), w.load_blocks(quad.odds));
+        let scales = *scales.as_flattened().first_chunk().unwrap_or(&[0; 8]);
+        ([w.q8(evens), w.q8(odds)], w.bf16_by_block(scales))
     }
     #[inline(always)]
     fn dot<X: Words>(w: X, acc: X::W, weights: X::W, x: X::W) -> X::W {
@@ -480,20 +489,25 @@ impl<'a> Packed for Q8<'a> {
     }
     #[inline(always)]
     fn bytes(&self, rows: Range<usize>) -> &[u8] {
-        bytemuck::cast_slice(&self.quads[rows.start * self.row..rows.end * self.row])
+        self.blocks[rows.start * self.row..rows.end * self.row].as_flattened()
     }
     #[inline(always)]
     fn strip<X: Words>(self, w: X, r: usize, strip: &mut Strip) {
-        let quads = &self.quads[r * self.row..][..LANES * self.row];
-        strip.resize(4 * self.row, EMPTY);
-        for (q, strip) in strip.chunks_exact_mut(4).enumerate() {
+        let blocks = &self.blocks[r * self.row..][..LANES * self.row];
+        strip.resize(self.row, EMPTY);
+        for (q, strip) in strip.chunks_mut(4).enumerate() {
+            let quads: [Q8Part<'_>; LANES] =
+                std::array::from_fn(|i| Q8Part::of(&blocks[i * self.row..][..self.row], q));
             for (b, block) in strip.iter_mut().enumerate() {
                 for half in 0..2 {
                     let mut rows = [&[0; LANES]; LANES];
                     for i in 0..LANES {
-                        let quad = &quads[i * self.row + q];
-                        let bytes = if half == 0 { &quad.evens } else { &quad.odds };
-                        rows[i] = &bytes.as_chunks().0[b];
+                        let bytes = if half == 0 {
+                            quads[i].evens
+                        } else {
+                            quads[i].odds
+                        };
+                        rows[i] = &bytes[b];
                     }
                     let words = w.transpose(rows);
                     for i in 0..4 {
@@ -501,7 +515,7 @@ impl<'a> Packed for Q8<'a> {
                     }
                 }
                 for i in 0..LANES {
-                    block.scale[i] = quads[i * self.row + q].scale(b);
+                    block.scale[i] = quads[i].scale(b);
                 }
             }
         }

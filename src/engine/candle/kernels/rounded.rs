@@ -211,7 +211,11 @@ fn bf16_bits(x: f32) -> u32 {
     }
 }
 
-/// 128 weights in 8 bits, in the order of [`Quad`], with a scale for each block of 32.
+/// What a block of 32 weights takes in 8 bits: a byte each, and a BF16 scale. A row of them is laid out by quads, the
+/// last one of the blocks that are left: of `n` blocks `16 n` bytes of even columns, as many of odd ones, and `n` scales.
+pub type Q8Block = [u8; BLOCK + 2];
+
+/// Four blocks of [`Q8Block`], in the order of [`Quad`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct Q8Quad {
@@ -223,40 +227,59 @@ pub struct Q8Quad {
     pub scales: [u8; 8],
 }
 
-impl Default for Q8Quad {
-    fn default() -> Self {
+/// The bytes of some blocks that lie together as a quad, whole or not.
+#[derive(Clone, Copy)]
+pub struct Q8Part<'a> {
+    /// `[blocks, 16]`
+    pub evens: &'a [[u8; LANES]],
+    /// `[blocks, 16]`
+    pub odds: &'a [[u8; LANES]],
+    /// `[blocks]` of little-endian BF16.
+    pub scales: &'a [[u8; 2]],
+}
+
+impl<'a> Q8Part<'a> {
+    /// Quad `q` of a row.
+    #[inline(always)]
+    pub fn of(row: &'a [Q8Block], q: usize) -> Self {
+        let blocks = &row[4 * q..];
+        let n = blocks.len().min(4);
+        let bytes = blocks[..n].as_flattened();
+        let (evens, rest) = bytes.split_at(LANES * n);
+        let (odds, scales) = rest.split_at(LANES * n);
         Self {
-            evens: [0; 64],
-            odds: [0; 64],
-            scales: [0; 8],
+            evens: evens.as_chunks().0,
+            odds: odds.as_chunks().0,
+            scales: scales.as_chunks().0,
         }
+    }
+
+    /// The scale of block `b`.
+    #[inline(always)]
+    pub fn scale(self, b: usize) -> f32 {
+        bf16::from_le_bytes(self.scales[b]).to_f32()
     }
 }
 
-impl Q8Quad {
-    /// The scale of block `b`.
-    #[inline(always)]
-    pub fn scale(&self, b: usize) -> f32 {
-        bf16::from_le_bytes([self.scales[2 * b], self.scales[2 * b + 1]]).to_f32()
-    }
-
-    /// Rounds a row of BF16 `weights`, little-endian; what lies beyond it is zero. The scale is the largest magnitude
-    /// of a block over 127, rounded up to BF16, so that no value is clipped.
-    pub fn from_bf16(weights: &[u8], quads: &mut [Self]) {
-        for (weights, quad) in weights.chunks(2 * QUAD).zip(quads) {
-            for (b, weights) in weights.chunks(2 * BLOCK).enumerate() {
-                let mut w = [0.0_f32; BLOCK];
-                for (w, bytes) in w.iter_mut().zip(weights.as_chunks::<2>().0) {
-                    *w = bf16::from_le_bytes(*bytes).to_f32();
-                }
-                let largest = largest(&w);
-                let scale = round_up(largest / 127.0);
-                let inverse = inverse(scale.to_f32());
-                quad.scales[2 * b..2 * b + 2].copy_from_slice(&scale.to_le_bytes());
-                for i in 0..LANES {
-                    quad.evens[LANES * b + i] = to_integer(w[2 * i] * inverse) as i8 as u8;
-                    quad.odds[LANES * b + i] = to_integer(w[2 * i + 1] * inverse) as i8 as u8;
-                }
+/// Rounds a row of BF16 `weights`, little-endian, to 8 bits; what is missing of the last block is zero. The scale is the
+/// largest magnitude of a block over 127, rounded up to BF16, so that no value is clipped.
+pub fn q8_from_bf16(weights: &[u8], row: &mut [Q8Block]) {
+    for (weights, blocks) in weights.chunks(2 * QUAD).zip(row.chunks_mut(4)) {
+        let n = blocks.len();
+        let (evens, rest) = blocks.as_flattened_mut().split_at_mut(LANES * n);
+        let (odds, scales) = rest.split_at_mut(LANES * n);
+        for (b, weights) in weights.chunks(2 * BLOCK).enumerate() {
+            let mut w = [0.0_f32; BLOCK];
+            for (w, bytes) in w.iter_mut().zip(weights.as_chunks::<2>().0) {
+                *w = bf16::from_le_bytes(*bytes).to_f32();
+            }
+            let largest = largest(&w);
+            let scale = round_up(largest / 127.0);
+            let inverse = inverse(scale.to_f32());
+            scales[2 * b..2 * b + 2].copy_from_slice(&scale.to_le_bytes());
+            for i in 0..LANES {
+                evens[LANES * b + i] = to_integer(w[2 * i] * inverse) as i8 as u8;
+                odds[LANES * b + i] = to_integer(w[2 * i + 1] * inverse) as i8 as u8;
             }
         }
     }

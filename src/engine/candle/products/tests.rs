@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::super::elementwise::{rms_norm, rotate};
+use super::super::kernels::q8_from_bf16;
 use super::super::kernels::tests::{Random, bf16_bytes, bits, decode, sets};
-use super::super::kernels::{Q8Quad, QUAD};
 use super::*;
 use crate::engine::testing::Golden;
 
@@ -46,7 +46,17 @@ fn rotation_equals_the_golden() {
     let golden = Golden::read("rope");
     let [mut x, cos, sin, expected] =
         ["rot_in", "cos", "sin", "rot_out"].map(|name| golden.f32(name));
-    rotate(&mut x, 4, 64, &cos, &sin);
+    // What follows in a row stays as it is.
+    let row = 4 * 64;
+    let mut rows: Vec<f32> = x
+        .chunks(row)
+        .flat_map(|x| [x, &[7.0; 64]].concat())
+        .collect();
+    rotate(&mut rows, row + 64, 4, 64, &cos, &sin);
+    for (x, rows) in x.chunks_mut(row).zip(rows.chunks(row + 64)) {
+        x.copy_from_slice(&rows[..row]);
+        assert_eq!(rows[row..], [7.0; 64]);
+    }
     close(&x, &expected, 1e-6, "rot_out");
 }
 
@@ -96,7 +106,7 @@ impl Mlp {
         [gate_up, down]: &[ExpertsView<'_>; 2],
     ) -> Vec<f32> {
         let n = tokens.len();
-        let mut y = vec![f32::NAN; n * HIDDEN];
+        let mut y = vec![0.0; n * HIDDEN];
         let x = &self.x[tokens.start * HIDDEN..][..n * HIDDEN];
         let [ids, weights] = [4 * tokens.start, 4 * tokens.end];
         experts(
@@ -266,16 +276,16 @@ fn matrices_side_by_side_give_what_each_gives_alone_whatever_is_rounded() {
     let mut random = Random::new(9);
     let weights = rows.map(|rows| bf16_bytes(&random.values(rows * cols)));
     let biases = rows.map(|rows| bf16_bytes(&random.values(rows)));
-    let row = cols.div_ceil(QUAD);
-    let quads = weights.each_ref().map(|weights| {
-        let mut quads = vec![Q8Quad::default(); weights.len() / (2 * cols) * row];
-        for (weights, quads) in weights
+    let row = cols / 32;
+    let blocks = weights.each_ref().map(|weights| {
+        let mut blocks = vec![[0; 34]; weights.len() / (2 * cols) * row];
+        for (weights, row) in weights
             .chunks_exact(2 * cols)
-            .zip(quads.chunks_exact_mut(row))
+            .zip(blocks.chunks_exact_mut(row))
         {
-            Q8Quad::from_bf16(weights, quads);
+            q8_from_bf16(weights, row);
         }
-        quads
+        blocks
     });
     for n in [1, 2, 5, 100] {
         let x = random.values(n * cols);
@@ -283,7 +293,7 @@ fn matrices_side_by_side_give_what_each_gives_alone_whatever_is_rounded() {
             let parts: Vec<_> = (0..3)
                 .map(|i| LinearView {
                     weight: if q8 {
-                        Rows::Q8(&quads[i])
+                        Rows::Q8(&blocks[i])
                     } else {
                         Rows::Bf16(&weights[i])
                     },

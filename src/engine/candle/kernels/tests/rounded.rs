@@ -10,7 +10,7 @@ use crate::engine::candle::kernels::*;
 struct Packed {
     blocks: Vec<u8>,
     scales: Vec<u8>,
-    quads: Vec<Q8Quad>,
+    q8: Vec<Q8Block>,
     floats: Vec<f32>,
 }
 
@@ -22,46 +22,53 @@ impl Packed {
         Self {
             blocks: [vec![0], blocks].concat(),
             scales,
-            quads: Vec::new(),
+            q8: Vec::new(),
             floats,
         }
     }
     fn q8(rows: usize, cols: usize, random: &mut Random) -> Self {
-        let (bytes, row) = (bf16_bytes(&random.values(rows * cols)), cols.div_ceil(QUAD));
-        let mut quads = vec![Q8Quad::default(); rows * row];
-        for (bytes, quads) in bytes
-            .chunks_exact(2 * cols)
-            .zip(quads.chunks_exact_mut(row))
-        {
-            Q8Quad::from_bf16(bytes, quads);
+        let (bytes, row) = (bf16_bytes(&random.values(rows * cols)), cols.div_ceil(32));
+        let mut q8 = vec![[0; 34]; rows * row];
+        for (bytes, row) in bytes.chunks_exact(2 * cols).zip(q8.chunks_exact_mut(row)) {
+            q8_from_bf16(bytes, row);
         }
         let floats = (0..rows * cols)
-            .map(|i| value(&quads[i / cols * row..], i % cols))
+            .map(|i| value(&q8[i / cols * row..][..row], i % cols))
             .collect();
         Self {
             blocks: Vec::new(),
             scales: Vec::new(),
-            quads,
+            q8,
             floats,
         }
     }
     fn rows(&self) -> Rows<'_> {
-        if self.quads.is_empty() {
+        if self.q8.is_empty() {
             Rows::Mxfp4 {
                 blocks: &self.blocks[1..],
                 scales: &self.scales,
             }
         } else {
-            Rows::Q8(&self.quads)
+            Rows::Q8(&self.q8)
         }
     }
 }
 
-/// Column `col` of a row of quads, by the book.
-fn value(quads: &[Q8Quad], col: usize) -> f32 {
-    let (quad, block, i) = (&quads[col / QUAD], col % QUAD / 32, col % 32);
-    let half = if i % 2 == 0 { &quad.evens } else { &quad.odds };
-    f32::from(half[16 * block + i / 2] as i8) * quad.scale(block)
+/// Column `col` of a row of 8-bit weights, by the book.
+fn value(row: &[Q8Block], col: usize) -> f32 {
+    let (quad, block, i) = (col / 128, col % 128 / 32, col % 32);
+    let blocks = (row.len() - 4 * quad).min(4);
+    let bytes = &row.as_flattened()[136 * quad..];
+    let value = bytes[16 * (i % 2 * blocks + block) + i / 2] as i8;
+    f32::from(value) * scale(row, col / 32)
+}
+
+/// The scale of block `b` of a row.
+fn scale(row: &[Q8Block], b: usize) -> f32 {
+    let blocks = (row.len() - b / 4 * 4).min(4);
+    let at = 136 * (b / 4) + 32 * blocks + 2 * (b % 4);
+    let bytes = &row.as_flattened()[at..at + 2];
+    bf16::from_le_bytes([bytes[0], bytes[1]]).to_f32()
 }
 
 /// Checks `out` against the dot products of `w` and `x` in f64.
@@ -212,15 +219,15 @@ fn eight_bits_are_within_half_a_step_of_each_weight() {
         .iter()
         .map(|w| bf16::from_f32(w * w * w).to_f32())
         .collect();
-    let mut quads = vec![Q8Quad::default(); 3];
-    Q8Quad::from_bf16(&bf16_bytes(&weights), &mut quads);
+    let mut row = [[0; 34]; 10];
+    q8_from_bf16(&bf16_bytes(&weights), &mut row);
     for (b, block) in weights.chunks(32).enumerate() {
-        let scale = quads[b / 4].scale(b % 4);
+        let scale = scale(&row, b);
         let largest = block.iter().fold(0.0_f32, |m, w| m.max(w.abs()));
         // A BF16 number is at most 1/128 above the next smaller one.
         assert!((largest / 127.0..=largest / 127.0 * (1.0 + 1.0 / 128.0)).contains(&scale));
         for (i, w) in block.iter().enumerate() {
-            let rounded = value(&quads, 32 * b + i);
+            let rounded = value(&row, 32 * b + i);
             assert!(
                 (w - rounded).abs() <= scale * 0.5001,
                 "{w} became {rounded}"
