@@ -76,26 +76,61 @@ fn gain_or_one(norm: &ComptimeOption<Gain>, v: usize) -> Vector<f32, Const<4>> {
     }
 }
 
-/// `1 / sqrt(mean + eps)`, 1 where no norm comes first.
 #[cube]
-fn scale_or_one(norm: &ComptimeOption<Gain>, mean: f32) -> f32 {
+fn eps_or_zero(norm: &ComptimeOption<Gain>) -> f32 {
     #[comptime]
     match norm.as_ref() {
-        ComptimeOption::Some(norm) => 1.0f32 / f32::sqrt(mean + norm.eps),
-        ComptimeOption::None => f32::new(1.0),
+        ComptimeOption::Some(norm) => norm.eps,
+        ComptimeOption::None => f32::new(0.0),
     }
 }
 
-/// Writes `value` where there is a place for it.
+/// `1 / sqrt(mean(x²) + eps)` of each token, from what each unit of the group has of its squares.
+#[cube]
+fn norm_scales(
+    norm: &ComptimeOption<Gain>,
+    squares: &Array<f32>,
+    cols: u32,
+    #[comptime] shape: Shape,
+) -> Array<f32> {
+    let mut scales = Array::<f32>::new(shape.tokens);
+    let totals = group_totals(squares, shape.tokens, shape.groups);
+    #[unroll]
+    for t in 0..shape.tokens {
+        let mean = totals[t] / f32::cast_from(cols);
+        scales[t] = 1.0f32 / f32::sqrt(mean + eps_or_zero(norm));
+    }
+    scales
+}
+
+/// Writes this cube's part of each normed row, where there is a place for them.
 #[cube]
 fn keep(
     t: &mut ComptimeOption<Array<Vector<f32, Const<4>>>>,
-    at: usize,
-    value: Vector<f32, Const<4>>,
+    x: &Array<Vector<f32, Const<4>>>,
+    norm: &ComptimeOption<Gain>,
+    scales: &Array<f32>,
+    first_token: u32,
+    n: u32,
+    row_fours: u32,
+    #[comptime] shape: Shape,
 ) {
     #[comptime]
     match t.as_mut() {
-        ComptimeOption::Some(t) => t[at] = value,
+        ComptimeOption::Some(t) => {
+            let units = comptime!(shape.groups.units());
+            #[unroll]
+            for i in 0..shape.tokens {
+                let token = first_token + i as u32;
+                let scale = Vector::<f32, Const<4>>::new(scales[i]);
+                let mut v = spread_pos() * units + UNIT_POS;
+                while token < n && v < row_fours {
+                    let at = (token * row_fours + v) as usize;
+                    t[at] = x[at] * scale * gain_or_one(norm, v as usize);
+                    v += CUBE_COUNT_X * CUBE_COUNT_Y * units;
+                }
+            }
+        }
         ComptimeOption::None => {}
     }
 }
@@ -199,29 +234,14 @@ fn matvec(
     let token = first_token + UNIT_POS_X % tokens as u32;
     if comptime!(shape.norm) {
         let row_fours = vectors * fours as u32;
-        let mut scales = group_totals(&squares, tokens, groups);
+        let scales = norm_scales(norm, &squares, row_fours * 4u32, shape);
         let mut scale = 0.0f32;
         #[unroll]
         for t in 0..tokens {
-            scales[t] = scale_or_one(norm, scales[t] / f32::cast_from(row_fours * 4u32));
             scale = select(token == first_token + t as u32, scales[t], scale);
         }
         sum *= scale;
-        if comptime!(shape.keeps) {
-            // Every cube knows all scales, and writes a part of each row.
-            let units = comptime!(groups.units());
-            #[unroll]
-            for i in 0..tokens {
-                let token = first_token + i as u32;
-                let mut v = spread_pos() * units + UNIT_POS;
-                while token < n && v < row_fours {
-                    let at = (token * row_fours + v) as usize;
-                    let scale = Vector::<f32, Const<4>>::new(scales[i]);
-                    keep(t, at, x[at] * scale * gain_or_one(norm, v as usize));
-                    v += CUBE_COUNT_X * CUBE_COUNT_Y * units;
-                }
-            }
-        }
+        keep(t, x, norm, &scales, first_token, n, row_fours, shape);
     }
     if UNIT_POS_X < comptime!((group_rows * tokens) as u32) && row < rows && token < n {
         let row = first_row + row;

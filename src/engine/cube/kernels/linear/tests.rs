@@ -148,7 +148,9 @@ fn check_normed(gpu: &Gpu<WgpuRuntime>, host: &Host, limit: u64, n: usize) {
     // So small that eps counts, up to very large, and nothing at all; no two in a row need the same scale.
     for (token, x) in x.chunks_mut(host.cols).enumerate() {
         let size = [1e-3, 1e4, 0.1, 1e16, 0.0, 1e-20, 3.0][token % 7];
-        x.iter_mut().for_each(|x| *x *= size);
+        for x in x {
+            *x *= size;
+        }
     }
     let mut gain = numbers.values(host.cols);
     for (i, gain) in gain.iter_mut().enumerate() {
