@@ -84,6 +84,17 @@ pub trait Engine: Send + Sync {
     /// `x Wᵀ + b`: `[n, cols]` to `[n, rows]`.
     fn linear(&self, x: Tensor<Self::Burn, 2>, weight: &Self::Linear) -> Tensor<Self::Burn, 2>;
 
+    /// [`linear`](Self::linear) of the normed `x`, which an engine may do in one step.
+    fn norm_linear(
+        &self,
+        x: Tensor<Self::Burn, 2>,
+        gain: &Self::Vector,
+        eps: f32,
+        weight: &Self::Linear,
+    ) -> Tensor<Self::Burn, 2> {
+        self.linear(self.rms_norm(x, gain, eps), weight)
+    }
+
     /// `residual + x Wᵀ + b`.
     fn add_linear(
         &self,
@@ -129,6 +140,20 @@ pub trait Engine: Send + Sync {
         router: &Self::Linear,
         top_k: usize,
     ) -> Routing<Self::Burn>;
+
+    /// The normed `x` and its [`route`](Self::route), which an engine may do in one step.
+    fn norm_route(
+        &self,
+        x: Tensor<Self::Burn, 2>,
+        gain: &Self::Vector,
+        eps: f32,
+        router: &Self::Linear,
+        top_k: usize,
+    ) -> (Tensor<Self::Burn, 2>, Routing<Self::Burn>) {
+        let t = self.rms_norm(x, gain, eps);
+        let routing = self.route(t.clone(), router, top_k);
+        (t, routing)
+    }
 
     /// `residual` and the chosen experts' MLPs of `x`, clamped at `limit`, summed by weight: all `[n, hidden]`.
     fn add_experts(

@@ -6,6 +6,7 @@
 
 pub mod kernels;
 mod on_device;
+mod on_host;
 mod transfer;
 mod weights;
 
@@ -25,8 +26,8 @@ use self::kernels::attention::{self, Queries, attention};
 use self::kernels::embed::embed;
 use self::kernels::experts::{self, ExpertWeights, Work};
 use self::kernels::history::{self, History};
-use self::kernels::linear::{Matrix, linear};
-use self::kernels::norm::rms_norm;
+use self::kernels::linear::{Matrix, linear, norm_linear};
+use self::kernels::norm::{Norm, rms_norm};
 use self::kernels::route::route;
 use self::kernels::{Buffer, Gpu};
 pub use self::on_device::{OnDevice, load};
@@ -34,7 +35,7 @@ use self::transfer::Upload;
 pub use self::transfer::{Steps, Transfer};
 use self::weights::Loader;
 use super::backend::{Engine, Routing};
-use super::candle::{self, Cpu, CpuExperts};
+use super::candle::{Cpu, CpuExperts};
 use super::rope::Rope;
 use super::{Dense, EngineOptions, Error, KvType, Likeliest, sampler};
 use crate::checkpoint::{Bf16, Config, Experts, Linear};
@@ -199,45 +200,15 @@ impl<R: CubeRuntime> Cube<R> {
         words
     }
 
-    /// [`Engine::add_experts`] on the CPU, for experts that stay there: the activations cross over, which is little
-    /// against the weights.
-    fn on_host(
-        &self,
-        residual: Tensor<Burn<R>, 2>,
-        x: Tensor<Burn<R>, 2>,
-        routing: Routing<Burn<R>>,
-        experts: &CpuExperts,
-        limit: f32,
-    ) -> Tensor<Burn<R>, 2> {
-        let (shape, [n, top_k]) = (residual.dims(), routing.weights.dims());
-        let buffers = vec![
-            taken(residual.clone()),
-            taken(x),
-            taken(routing.weights),
-            buffer(routing.ids.into_primitive()),
-        ];
-        let Some(cpu) = &self.host else {
-            unreachable!("experts stay on the host where it computes");
-        };
-        let read = match self.gpu.read_all(buffers) {
-            Ok(read) => read,
-            Err(error) => {
-                self.upload.failed(Error::Device(error));
-                return residual;
-            }
-        };
-        let [residual, x, weights, ids] = read.as_slice() else {
-            unreachable!("as many are read as were asked for");
-        };
-        let values = |words: &[u32]| bytemuck::cast_slice::<u32, f32>(words).to_vec();
-        let routing = Routing {
-            ids: candle::wrap_ids(ids.iter().map(|id| i64::from(*id)).collect(), [n, top_k]),
-            weights: candle::wrap(values(weights), [n, top_k]),
-        };
-        let (residual, x) = (values(residual), values(x));
-        let (residual, x) = (candle::wrap(residual, shape), candle::wrap(x, shape));
-        let y = cpu.run(|| cpu.add_experts(residual, x, routing, experts, limit));
-        self.wrap(self.gpu.upload(&candle::read(y)), shape)
+    /// The choice among `[n, experts]` logits.
+    fn chosen(&self, logits: &Buffer, n: usize, top_k: usize) -> Routing<Burn<R>> {
+        let (ids, weights) = (self.gpu.empty(n * top_k), self.gpu.empty(n * top_k));
+        let experts = logits.len / n;
+        route(&self.gpu, logits, n, experts, top_k, &ids, &weights);
+        Routing {
+            ids: Tensor::<_, 2, Int>::from_primitive(self.primitive(ids, &[n, top_k], DType::I32)),
+            weights: self.wrap(weights, [n, top_k]),
+        }
     }
 
     /// `x Wᵀ` over the vocabulary, on the device.
@@ -361,6 +332,20 @@ impl<R: CubeRuntime> Engine for Cube<R> {
         self.wrap(y, [n, weight.rows])
     }
 
+    fn norm_linear(
+        &self,
+        x: Tensor<Self::Burn, 2>,
+        gain: &Self::Vector,
+        eps: f32,
+        weight: &Self::Linear,
+    ) -> Tensor<Self::Burn, 2> {
+        let [n, _] = x.dims();
+        let y = self.gpu.empty(n * weight.rows);
+        let norm = Norm { gain, eps, t: None };
+        norm_linear(&self.gpu, &taken(x), norm, weight, &y);
+        self.wrap(y, [n, weight.rows])
+    }
+
     fn add_linear(
         &self,
         residual: Tensor<Self::Burn, 2>,
@@ -457,12 +442,30 @@ impl<R: CubeRuntime> Engine for Cube<R> {
         let [n, _] = x.dims();
         let logits = self.gpu.empty(n * router.rows);
         linear(&self.gpu, &taken(x), router, None, &logits);
-        let (ids, weights) = (self.gpu.empty(n * top_k), self.gpu.empty(n * top_k));
-        route(&self.gpu, &logits, n, router.rows, top_k, &ids, &weights);
-        Routing {
-            ids: Tensor::<_, 2, Int>::from_primitive(self.primitive(ids, &[n, top_k], DType::I32)),
-            weights: self.wrap(weights, [n, top_k]),
-        }
+        self.chosen(&logits, n, top_k)
+    }
+
+    fn norm_route(
+        &self,
+        x: Tensor<Self::Burn, 2>,
+        gain: &Self::Vector,
+        eps: f32,
+        router: &Self::Linear,
+        top_k: usize,
+    ) -> (Tensor<Self::Burn, 2>, Routing<Self::Burn>) {
+        let (shape, x) = (x.dims(), taken(x));
+        let (t, logits) = (
+            self.gpu.empty(x.len),
+            self.gpu.empty(shape[0] * router.rows),
+        );
+        let norm = Norm {
+            gain,
+            eps,
+            t: Some(&t),
+        };
+        norm_linear(&self.gpu, &x, norm, router, &logits);
+        let routing = self.chosen(&logits, shape[0], top_k);
+        (self.wrap(t, shape), routing)
     }
 
     fn add_experts(

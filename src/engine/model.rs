@@ -44,8 +44,8 @@ impl<E: Engine> AttentionBlock<E> {
         history: &mut E::History,
         start: usize,
     ) -> Tensor<E::Burn, 2> {
-        let t = engine.rms_norm(x.clone(), &self.norm, config.rms_norm_eps as f32);
-        let qkv = engine.linear(t, &self.qkv);
+        let eps = config.rms_norm_eps as f32;
+        let qkv = engine.norm_linear(x.clone(), &self.norm, eps, &self.qkv);
         let q = engine.append(history, start, qkv, rotation);
         let t = engine.attention(q, history, start, self.window, &self.sinks);
         engine.add_linear(x, t, &self.out)
@@ -71,8 +71,8 @@ impl<E: Engine> MlpBlock<E> {
     /// # Shapes
     /// - `x`: `[n, hidden]`, and so is the result
     fn forward(&self, engine: &E, x: Tensor<E::Burn, 2>, config: &Config) -> Tensor<E::Burn, 2> {
-        let t = engine.rms_norm(x.clone(), &self.norm, config.rms_norm_eps as f32);
-        let routing = engine.route(t.clone(), &self.router, config.experts_per_token);
+        let (eps, top_k) = (config.rms_norm_eps as f32, config.experts_per_token);
+        let (t, routing) = engine.norm_route(x.clone(), &self.norm, eps, &self.router, top_k);
         engine.add_experts(x, t, routing, &self.experts, config.swiglu_limit as f32)
     }
 }

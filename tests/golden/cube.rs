@@ -130,8 +130,8 @@ fn a_token_costs_few_launches_no_memory_and_nothing_crosses_but_its_id() {
             step(&[7], 40);
         }
         let (_, _, memory) = step(&[7], 1);
-        // Norm, qkv, append, attention, out; norm, router, route, gate and up, down.
-        let launches = 1 + 10 * layers + 2;
+        // Norm and qkv, append, attention, out; norm and router, route, gate and up, down.
+        let launches = 1 + 8 * layers + 2;
         for _ in 0..20 {
             // Up: the id; back: id, logit and whether all were finite.
             let (launched, crossed, now) = step(&[7], 1);

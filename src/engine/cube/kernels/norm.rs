@@ -5,6 +5,17 @@ use cubecl::prelude::*;
 use super::sums::{Groups, add_dot, cube_sum, spread, spread_pos};
 use super::{Buffer, Gpu};
 
+/// A norm that comes before a product of the same input.
+#[derive(Clone, Copy)]
+pub struct Norm<'a> {
+    /// `[hidden]`
+    pub gain: &'a Buffer,
+    /// What is added to the mean square.
+    pub eps: f32,
+    /// Where the normed rows go, `[n, hidden]`, if anything else reads them.
+    pub t: Option<&'a Buffer>,
+}
+
 #[cube(launch_unchecked)]
 fn rms(
     x: &Array<Vector<f32, Const<4>>>,
@@ -66,20 +77,8 @@ pub fn rms_norm<R: Runtime>(gpu: &Gpu<R>, x: &Buffer, gain: &Buffer, eps: f32, y
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Numbers, gpus, read};
+    use super::super::testing::{Numbers, gpus, normed, read};
     use super::*;
-
-    fn twin(x: &[f32], gain: &[f32], eps: f32) -> Vec<f64> {
-        let squares = |row: &[f32]| row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>();
-        x.chunks(gain.len())
-            .flat_map(|row| {
-                let scale = 1.0 / (squares(row) / row.len() as f64 + f64::from(eps)).sqrt();
-                let product =
-                    move |(&x, &gain): (&f32, &f32)| f64::from(x) * scale * f64::from(gain);
-                row.iter().zip(gain).map(product)
-            })
-            .collect()
-    }
 
     #[test]
     fn rows_small_and_large() {
@@ -98,7 +97,7 @@ mod tests {
                     let gain = numbers.values(hidden);
                     let y = gpu.upload(&vec![f32::NAN; n * hidden]);
                     rms_norm(&gpu, &gpu.upload(&x), &gpu.upload(&gain), 1e-5, &y);
-                    let expected = twin(&x, &gain, 1e-5);
+                    let expected = normed(&x, &gain, 1e-5);
                     for (i, (&found, expected)) in read(&gpu, &y).iter().zip(expected).enumerate() {
                         assert!(
                             (f64::from(found) - expected).abs() <= 1e-6 * expected.abs(),

@@ -87,6 +87,35 @@ pub fn group_sums(sums: &Array<f32>, #[comptime] count: usize, #[comptime] group
     total
 }
 
+/// Of `count` sums of each unit, no more than a group has units: every unit gets each sum over its group.
+#[cube]
+pub fn group_totals(
+    sums: &Array<f32>,
+    #[comptime] count: usize,
+    #[comptime] groups: Groups,
+) -> Array<f32> {
+    let mut totals = Array::<f32>::new(count);
+    if comptime!(groups.plane) {
+        #[unroll]
+        for i in 0..count {
+            totals[i] = plane_sum(sums[i]);
+        }
+    } else {
+        let total = group_sums(sums, count, groups);
+        let mut all = SharedMemory::<f32>::new(comptime!(groups.y as usize * count));
+        let base = UNIT_POS_Y as usize * count;
+        if UNIT_POS_X < count as u32 {
+            all[base + UNIT_POS_X as usize] = total;
+        }
+        sync_cube();
+        #[unroll]
+        for i in 0..count {
+            totals[i] = all[base + i];
+        }
+    }
+    totals
+}
+
 /// The sum of every unit's value over the whole cube, for every unit. Once in a kernel.
 #[cube]
 pub fn cube_sum(value: f32, #[comptime] groups: Groups) -> f32 {

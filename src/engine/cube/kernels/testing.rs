@@ -64,6 +64,18 @@ pub fn packed_bf16(values: &[f32]) -> Vec<u32> {
         .collect()
 }
 
+/// RMSNorm of each row of `x`.
+pub fn normed(x: &[f32], gain: &[f32], eps: f32) -> Vec<f64> {
+    let squares = |row: &[f32]| row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>();
+    x.chunks(gain.len())
+        .flat_map(|row| {
+            let scale = 1.0 / (squares(row) / row.len() as f64 + f64::from(eps)).sqrt();
+            let product = move |(&x, &gain): (&f32, &f32)| f64::from(x) * scale * f64::from(gain);
+            row.iter().zip(gain).map(product)
+        })
+        .collect()
+}
+
 /// Fails with the place and both values where `found` is further than `tolerance` from `expected`.
 pub fn assert_close(found: &[f32], expected: &[f32], tolerance: f32) {
     assert_eq!(found.len(), expected.len());

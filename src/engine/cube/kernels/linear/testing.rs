@@ -66,14 +66,17 @@ impl Host {
 
     /// The product and the sum of the magnitudes of what was added.
     pub fn linear(&self, x: &[f32], residual: Option<&[f32]>) -> Vec<(f64, f64)> {
+        let x: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
+        self.exact_linear(&x, residual)
+    }
+
+    /// The same of values between those of f32.
+    pub fn exact_linear(&self, x: &[f64], residual: Option<&[f32]>) -> Vec<(f64, f64)> {
         let mut y = vec![];
         for (t, x) in x.chunks(self.cols).enumerate() {
             for (r, w) in self.values.chunks(self.cols).enumerate() {
-                let mut terms: Vec<f64> = x
-                    .iter()
-                    .zip(w)
-                    .map(|(&x, &w)| f64::from(x) * f64::from(w))
-                    .collect();
+                let mut terms: Vec<f64> =
+                    x.iter().zip(w).map(|(&x, &w)| x * f64::from(w)).collect();
                 terms.extend(self.bias.as_ref().map(|bias| f64::from(bias[r])));
                 terms.extend(residual.map(|residual| f64::from(residual[t * self.rows + r])));
                 y.push((

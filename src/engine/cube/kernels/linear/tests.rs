@@ -1,6 +1,6 @@
 use cubecl::wgpu::WgpuRuntime;
 
-use super::super::testing::{Numbers, gpus, packed_bf16, read};
+use super::super::testing::{Numbers, gpus, normed, packed_bf16, read};
 use super::testing::{Host, from_bf16, from_q8};
 use super::tiled::Tile;
 use super::*;
@@ -136,6 +136,95 @@ fn pieces_of_rows() {
             for n in [1, 3, 20] {
                 check(&gpu, &host, limit, n, true, None);
             }
+        }
+    }
+}
+
+/// Checks the product of `n` normed tokens, and these themselves.
+fn check_normed(gpu: &Gpu<WgpuRuntime>, host: &Host, limit: u64, n: usize) {
+    let mut numbers = Numbers::new(n as u64);
+    let eps = if n == 2 { 0.5 } else { 1e-5 };
+    let mut x = numbers.values(n * host.cols);
+    // So small that eps counts, up to very large, and nothing at all; no two in a row need the same scale.
+    for (token, x) in x.chunks_mut(host.cols).enumerate() {
+        let size = [1e-3, 1e4, 0.1, 1e16, 0.0, 1e-20, 3.0][token % 7];
+        for x in x {
+            *x *= size;
+        }
+    }
+    let mut gain = numbers.values(host.cols);
+    for (i, gain) in gain.iter_mut().enumerate() {
+        *gain *= [40.0, 0.02, 1.0][i % 3];
+    }
+    let t = normed(&x, &gain, eps);
+    let expected = host.exact_linear(&t, None);
+    let matrix = host.upload(gpu, limit);
+    let (x, gain) = (gpu.upload(&x), gpu.upload(&gain));
+    let filled = |values| gpu.upload(&vec![f32::NAN; n * values]);
+    for keep in [false, true] {
+        let (y, kept) = (filled(host.rows), filled(host.cols));
+        let norm = Norm {
+            gain: &gain,
+            eps,
+            t: keep.then_some(&kept),
+        };
+        let before = gpu.launches();
+        norm_linear(gpu, &x, norm, &matrix, &y);
+        let launches = matrix.pieces.len() + usize::from(n > FEW_TOKENS);
+        assert_eq!(gpu.launches() - before, launches as u64);
+        let what = format!("{:?} [{}, {}], n = {n}", host.kind, host.rows, host.cols);
+        for (i, (&found, (sum, magnitude))) in read(gpu, &y).iter().zip(&expected).enumerate() {
+            assert!(
+                (f64::from(found) - sum).abs() <= 2e-6 * magnitude,
+                "{what}, token {}, row {}: {found}, expected {sum}",
+                i / host.rows,
+                i % host.rows
+            );
+        }
+        let kept = if keep { read(gpu, &kept) } else { vec![] };
+        for (i, (&found, expected)) in kept.iter().zip(&t).enumerate() {
+            assert!(
+                (f64::from(found) - expected).abs() <= 1e-6 * expected.abs(),
+                "{what}, kept token {}, value {}: {found}, expected {expected}",
+                i / host.cols,
+                i % host.cols
+            );
+        }
+    }
+}
+
+fn normed_tokens(kind: Kind) {
+    let mut numbers = Numbers::new(6);
+    for gpu in gpus() {
+        // Fewer values than units, the model's, and rows that end within what a group reads at once.
+        for (rows, cols) in [(1, 32), (37, 96), (128, 2880), (17, 4096)] {
+            let host = Host::new(&mut numbers, kind, rows, cols, true);
+            for n in [1, 2, 3, 11, 16, 17] {
+                check_normed(&gpu, &host, u64::MAX, n);
+            }
+        }
+    }
+}
+
+#[test]
+fn normed_tokens_bf16() {
+    normed_tokens(Kind::Bf16);
+}
+
+#[test]
+fn normed_tokens_q8() {
+    normed_tokens(Kind::Q8);
+}
+
+#[test]
+fn normed_tokens_and_pieces_of_rows() {
+    let mut numbers = Numbers::new(7);
+    for gpu in gpus() {
+        let host = Host::new(&mut numbers, Kind::Bf16, 100, 96, false);
+        let limit = 4 * (40 * Kind::Bf16.row_words(96)) as u64;
+        assert_eq!(host.upload(&gpu, limit).pieces.len(), 3);
+        for n in [1, 5, 20] {
+            check_normed(&gpu, &host, limit, n);
         }
     }
 }
