@@ -144,7 +144,7 @@ fn what_is_damaged_is_replaced_by_the_next_start() {
         }),
         ("unreadable", |path, _| {
             use std::os::unix::fs::{PermissionsExt, symlink};
-            fs::set_permissions(path, fs::Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o0)).unwrap();
             // The superuser reads it all the same, and no link to itself.
             if fs::read(path).is_ok() {
                 fs::remove_file(path).unwrap();
