@@ -84,6 +84,7 @@ const CRATES: &[(&str, &[&str])] = &[
         "serde_json",
         &[
             "checkpoint",
+            "engine",
             "harmony",
             "hub",
             "session",

@@ -4,9 +4,19 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use super::config;
 use crate::hub::decimal_bytes as bytes;
-use crate::session::devices::{self, Choice, Device};
+use crate::session::devices::{self, Choice, Device, DriverFault};
 use crate::session::memory::Machine;
+use crate::settings::Given;
+
+/// What to do where no driver is installed.
+const INSTALL: &str = if cfg!(target_os = "linux") {
+    "no driver of a graphics card is found: NVIDIA's cards need NVIDIA's, and the CUDA toolkit where Vulkan is not to \
+     do; others need one of Vulkan (Debian: mesa-vulkan-drivers)"
+} else {
+    "no driver of a graphics card is found: install that of its maker"
+};
 
 /// `gptoss devices`
 #[derive(clap::Args, Debug)]
@@ -21,7 +31,21 @@ pub struct Args {
 struct Facts {
     /// What `--device auto` takes for a model that fits.
     auto: String,
+    /// What is taken without `--device`, where that is not `auto`.
+    configured: Option<String>,
     devices: Vec<Row>,
+    faults: Vec<Fault>,
+    /// Why what is configured cannot be taken.
+    #[serde(skip)]
+    refused: Option<String>,
+}
+
+/// A driver that is installed and gives no device.
+#[derive(Debug, Serialize)]
+struct Fault {
+    api: &'static str,
+    file: Option<String>,
+    reason: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -41,12 +65,21 @@ struct Row {
 /// Runs `gptoss devices` and gives what it prints.
 ///
 /// # Errors
-/// None that is known: what cannot be asked is not there.
+/// What is wrong with the configuration. What cannot be asked is not there.
 pub fn run(args: &Args) -> anyhow::Result<Vec<u8>> {
+    let configured = config::load(Given::default())?.settings().device;
     let devices = devices::list();
     let (auto, _) = devices::select(&devices, &Choice::Auto, 0)?;
     let facts = Facts {
         auto: auto.choice().to_string(),
+        configured: (configured != Choice::Auto).then(|| configured.to_string()),
+        refused: devices::select(&devices, &configured, 0)
+            .err()
+            .map(|error| error.to_string()),
+        faults: devices::driver_faults()
+            .into_iter()
+            .map(Fault::of)
+            .collect(),
         devices: std::iter::once(cpu())
             .chain(devices.iter().map(Row::of))
             .collect(),
@@ -71,6 +104,16 @@ fn cpu() -> Row {
         driver: None,
         usable: true,
         reason: None,
+    }
+}
+
+impl Fault {
+    fn of(fault: DriverFault) -> Self {
+        Self {
+            api: fault.api.name(),
+            file: fault.file,
+            reason: fault.reason,
+        }
     }
 }
 
@@ -137,11 +180,24 @@ impl Facts {
                 let _ = writeln!(text, "\n{} is not usable: {reason}", row.device);
             }
         }
+        for fault in &self.faults {
+            let file = fault.file.iter().map(|file| format!(": {file}"));
+            let file = file.collect::<String>();
+            let _ = writeln!(text, "\n{}{file}: {}", fault.api, fault.reason);
+        }
+        if self.devices.len() == 1 && self.faults.is_empty() {
+            let _ = writeln!(text, "\n{INSTALL}");
+        }
         let _ = writeln!(
             text,
             "\n--device auto takes {} for a model that fits",
             self.auto
         );
+        if let Some(configured) = &self.configured {
+            let refused = self.refused.iter().map(|why| format!(": {why}"));
+            let refused = refused.collect::<String>();
+            let _ = writeln!(text, "--device {configured} is configured{refused}");
+        }
         text
     }
 }

@@ -120,6 +120,34 @@ pub fn choose_device(
     options: &mut LoadOptions,
     plan: &DevicePlan,
 ) -> anyhow::Result<Option<String>> {
+    let chosen = device_for(options, plan)?;
+    let notes = [chosen, compiled_anew(options)].into_iter().flatten();
+    let notes: Vec<String> = notes.collect();
+    Ok((!notes.is_empty()).then(|| notes.join("; ")))
+}
+
+/// That compiled kernels cannot be kept for the next start, where a GPU needs them, and the way out; once.
+fn compiled_anew(options: &LoadOptions) -> Option<String> {
+    if !options.device.is_gpu() {
+        return None;
+    }
+    let (why, way_out) = match &options.kernel_cache {
+        Some(directory) => (
+            devices::keep_kernels_in(directory)?,
+            "GPTOSS_CACHE_DIR names another place",
+        ),
+        None => (
+            "nothing says where they may be kept".to_owned(),
+            "GPTOSS_CACHE_DIR does",
+        ),
+    };
+    Some(format!(
+        "kernels are compiled at every start: {why}; {way_out}"
+    ))
+}
+
+/// [`choose_device`], without a word of kernels.
+fn device_for(options: &mut LoadOptions, plan: &DevicePlan) -> anyhow::Result<Option<String>> {
     let plan = plan.with_gpu_layers(options.gpu_layers);
     let whole = devices::choose(&options.device, plan.needed());
     if !matches!(whole, Ok((devices::Chosen::Gpu(_), _)))

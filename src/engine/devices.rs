@@ -9,6 +9,7 @@ mod attempt;
 mod choice;
 #[cfg(not(target_os = "macos"))]
 mod cuda;
+mod drivers;
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 mod kernel_cache;
 #[cfg(feature = "wgpu")]
@@ -16,13 +17,15 @@ mod open;
 
 use std::cmp::Reverse;
 use std::fmt;
+use std::path::Path;
 use std::sync::OnceLock;
 
 pub use choice::Choice;
 #[cfg(all(feature = "cuda", not(target_os = "macos")))]
 pub use cuda::open_cuda;
+pub use drivers::{Fault as DriverFault, faults as driver_faults};
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
-pub use kernel_cache::configure as configure_kernel_cache;
+pub use kernel_cache::keep as keep_kernels;
 #[cfg(feature = "wgpu")]
 pub use open::{Wgpu, open_wgpu};
 
@@ -264,6 +267,21 @@ pub fn list() -> Vec<Device> {
         devices
     };
     DEVICES.get_or_init(ask).clone()
+}
+
+/// Has compiled kernels of GPUs kept below `directory` for the next start, which only the first call of a process decides,
+/// and gives why that cannot be, once.
+pub fn keep_kernels_in(directory: &Path) -> Option<String> {
+    #[cfg(any(feature = "wgpu", feature = "cuda"))]
+    {
+        kernel_cache::configure(Some(directory));
+        kernel_cache::fault()
+    }
+    #[cfg(not(any(feature = "wgpu", feature = "cuda")))]
+    {
+        let _ = directory;
+        None
+    }
 }
 
 /// What `choice` comes to for a model that takes `need` bytes, and what is worth saying about that.

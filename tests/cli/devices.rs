@@ -3,12 +3,13 @@
 use assert_cmd::Command;
 use serde_json::Value;
 
-use crate::program::Program;
+use crate::program::{Program, transcript};
 
-/// Where no Vulkan driver is found, and no NVIDIA one either.
+/// Where no Vulkan driver is installed, and no card of NVIDIA can be seen.
 fn without_drivers(mut command: Command) -> Command {
     for name in ["VK_ICD_FILENAMES", "VK_DRIVER_FILES"] {
-        command.env(name, "/nonexistent");
+        // A directory without manifests.
+        command.env(name, "/proc/self/fd");
     }
     command.env("CUDA_VISIBLE_DEVICES", "");
     command
@@ -35,6 +36,10 @@ fn without_any_driver_there_is_the_cpu() {
         .collect();
     assert_eq!(names, ["cpu"]);
     assert_eq!(all["devices"][0]["usable"], true);
+    if all["faults"] != serde_json::json!([]) {
+        // NVIDIA's driver is here, and finds nothing.
+        return;
+    }
     let mut command = without_drivers(program.command(&["devices"]));
     let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
     insta::with_settings!({ filters => vec![(r"cpu     cpu .*", "cpu     cpu [machine]"), (r"kind  memory .*", "kind [columns]")] }, {
@@ -42,9 +47,234 @@ fn without_any_driver_there_is_the_cpu() {
         device  kind [columns]
         cpu     cpu [machine]
 
+        no driver of a graphics card is found: NVIDIA's cards need NVIDIA's, and the CUDA toolkit where Vulkan is not to do; others need one of Vulkan (Debian: mesa-vulkan-drivers)
+
         --device auto takes cpu for a model that fits
         ");
     });
+}
+
+/// What `gptoss devices` says below its table, with the home directory taken out.
+#[cfg(target_os = "linux")]
+fn said(program: &Program, mut command: Command) -> String {
+    let home = program.home.path().display().to_string();
+    let text = transcript(&mut command).replace(&home, "[home]");
+    assert!(text.ends_with("----- stderr -----\n"), "{text}");
+    let (table, below) = text.split_once("\n\n").unwrap();
+    assert!(table.contains("\ncpu"), "{table}");
+    // NVIDIA's driver may be here.
+    below
+        .replace("cuda: libcuda.so.1: it finds no card\n\n", "")
+        .replace("----- stderr -----\n", "")
+}
+
+#[test]
+#[cfg(all(feature = "wgpu", target_os = "linux"))]
+fn a_driver_that_does_not_load_is_named_with_what_the_system_says() {
+    let program = Program::new();
+    program.file("no.json", r#"{"ICD": {"library_path": "./libnone.so"}}"#);
+    program.file("text.json", r#"{"ICD": {"library_path": "./text.so"}}"#);
+    program.file("text.so", "no library");
+    program.file("broken.json", "{");
+    program.file("libcuda.so.1", "no library");
+    let command = |args: &[&str]| {
+        let mut command = without_drivers(program.command(args));
+        let manifests = ["no.json", "text.json", "broken.json", "gone.json"];
+        let paths = manifests.map(|name| program.home.path().join(name));
+        command
+            .env("VK_DRIVER_FILES", std::env::join_paths(paths).unwrap())
+            .env("LD_LIBRARY_PATH", program.home.path());
+        command
+    };
+    insta::assert_snapshot!(said(&program, command(&["devices"])), @"
+    cuda: libcuda.so.1: it does not load: [home]/libcuda.so.1: file too short
+
+    vulkan: [home]/no.json: it names `[home]/libnone.so`, which does not load: [home]/libnone.so: cannot open shared object file: No such file or directory
+
+    vulkan: [home]/text.json: it names `[home]/text.so`, which does not load: [home]/text.so: file too short
+
+    vulkan: [home]/broken.json: it is no manifest of a Vulkan driver: EOF while parsing an object at line 1 column 1
+
+    vulkan: [home]/gone.json: it cannot be read: No such file or directory (os error 2)
+
+    --device auto takes cpu for a model that fits
+    ");
+    let all = listed(command(&["devices", "--json"]));
+    let faults: Vec<(&str, &str)> = all["faults"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|fault| {
+            assert!(fault["reason"].as_str().unwrap().len() > 10, "{fault}");
+            let file = fault["file"].as_str().unwrap();
+            let name = std::path::Path::new(file).file_name().unwrap();
+            (fault["api"].as_str().unwrap(), name.to_str().unwrap())
+        })
+        .collect();
+    assert_eq!(
+        faults,
+        [
+            ("cuda", "libcuda.so.1"),
+            ("vulkan", "no.json"),
+            ("vulkan", "text.json"),
+            ("vulkan", "broken.json"),
+            ("vulkan", "gone.json"),
+        ]
+    );
+}
+
+#[test]
+#[cfg(all(feature = "wgpu", target_os = "linux"))]
+fn one_broken_driver_hides_no_other() {
+    let program = Program::new();
+    let before = listed(program.command(&["devices", "--json"]));
+    let devices = before["devices"].as_array().unwrap();
+    if !devices.iter().any(|device| device["kind"] == "software") {
+        // No Mesa here.
+        return;
+    }
+    program.file("no.json", r#"{"ICD": {"library_path": "libnone.so.7"}}"#);
+    let mut command = program.command(&["devices", "--json"]);
+    command.env("VK_ADD_DRIVER_FILES", program.home.path().join("no.json"));
+    let after = listed(command);
+    assert_eq!(after["devices"], before["devices"]);
+    let faults = |all: &Value| all["faults"].as_array().unwrap().len();
+    assert_eq!(faults(&after), faults(&before) + 1);
+}
+
+#[test]
+#[cfg(all(feature = "wgpu", target_os = "linux"))]
+fn drivers_that_load_and_find_nothing_are_named() {
+    let program = Program::new();
+    program.file(
+        "driver.c",
+        "void *vk_icdGetInstanceProcAddr(void *instance, const char *name) { return 0; }",
+    );
+    if !compile(&program, "driver.c", "driver.so") {
+        return;
+    }
+    program.file(
+        "driver.json",
+        r#"{"ICD": {"library_path": "./driver.so", "api_version": "1.1.0"}}"#,
+    );
+    let mut command = without_drivers(program.command(&["devices"]));
+    command.env("VK_DRIVER_FILES", program.home.path().join("driver.json"));
+    insta::assert_snapshot!(said(&program, command), @"
+    vulkan: the driver of driver.json finds no device: Entry::create_instance() failed: Unable to find a Vulkan driver
+
+    --device auto takes cpu for a model that fits
+    ");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_driver_of_nvidia_that_does_not_start_says_why() {
+    let program = Program::new();
+    program.file(
+        "driver.c",
+        DRIVER.replace("return flags;", "return 803;")
+            + "int cuGetErrorName(int error, const char **name) {
+                *name = \"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH\";
+                return error != 803;
+            }",
+    );
+    if !compile(&program, "driver.c", "libcuda.so.1") {
+        return;
+    }
+    let mut command = without_drivers(program.command(&["devices"]));
+    command.env("LD_LIBRARY_PATH", program.home.path());
+    insta::assert_snapshot!(said(&program, command), @"
+    cuda: libcuda.so.1: it does not start: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)
+
+    --device auto takes cpu for a model that fits
+    ");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_is_configured_is_read_as_by_every_command() {
+    let program = Program::new();
+    let with = |name: &str, value: &str| {
+        let mut command = without_drivers(program.command(&["devices"]));
+        command.env(name, value);
+        command
+    };
+    assert_transcript!(with("GPTOSS_DEVICE", "gpu"), @"
+    exit code: 1
+    ----- stdout -----
+    ----- stderr -----
+    error: the environment variable GPTOSS_DEVICE: `device` is `gpu`, expected auto, cpu, vulkan, metal or cuda; a number chooses among several: vulkan:1
+
+    hint: `gptoss config` prints every setting with its default
+    ");
+    assert_transcript!(with("GPTOSS_DEVISE", "cpu"), @"
+    exit code: 1
+    ----- stdout -----
+    ----- stderr -----
+    error: the environment variable GPTOSS_DEVISE: there is no such setting; GPTOSS_DEVICE is the nearest
+
+    hint: `gptoss config` prints every setting with its default
+    ");
+    program.file("config.toml", "device = cpu");
+    let config = program.home.path().join("config.toml");
+    let mut broken = with("GPTOSS_CONFIG", config.to_str().unwrap());
+    let error = String::from_utf8(broken.output().unwrap().stderr).unwrap();
+    assert_eq!(broken.output().unwrap().status.code(), Some(1));
+    assert!(error.contains("config.toml"), "{error}");
+
+    let last = |command| {
+        let text = said(&program, command);
+        text.lines().last().unwrap().to_owned()
+    };
+    let automatic = "--device auto takes cpu for a model that fits";
+    assert_eq!(last(with("GPTOSS_DEVICE", "")), automatic);
+    assert_eq!(last(with("GPTOSS_DEVICE", "auto")), automatic);
+    assert_eq!(
+        last(with("GPTOSS_DEVICE", "cpu")),
+        "--device cpu is configured"
+    );
+    program.file("config.toml", "device = \"metal:1\"");
+    assert_eq!(
+        last(with("GPTOSS_CONFIG", config.to_str().unwrap())),
+        "--device metal:1 is configured: there is no device `metal:1` here, expected `cpu`: it is on Macs only"
+    );
+    let configured = |value| {
+        let mut command = without_drivers(program.command(&["devices", "--json"]));
+        command.env("GPTOSS_DEVICE", value);
+        listed(command)["configured"].clone()
+    };
+    assert_eq!(configured("cpu"), "cpu");
+    assert_eq!(configured("auto"), Value::Null);
+}
+
+#[test]
+#[cfg(all(feature = "wgpu", target_os = "linux"))]
+fn a_cache_that_cannot_be_used_is_said_and_it_runs_all_the_same() {
+    let program = Program::new();
+    let all = listed(program.command(&["devices", "--json"]));
+    let devices = all["devices"].as_array().unwrap();
+    let Some(lavapipe) = devices.iter().find(|device| device["kind"] == "software") else {
+        // No Mesa here.
+        return;
+    };
+    program.file("file", "");
+    let cache = program.home.path().join("file");
+    let mut command = program.run(&["--device", lavapipe["device"].as_str().unwrap()]);
+    let output = command
+        .args(["-r", "low", "Hello!"])
+        .env("GPTOSS_CACHE_DIR", &cache)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stdout.starts_with(b"Hello! How can I"), "{output:?}");
+    let error = String::from_utf8(output.stderr).unwrap();
+    let expected = format!(
+        "warning: kernels are compiled at every start: `{}/kernels` cannot be used: Not a directory (os error 20); \
+         GPTOSS_CACHE_DIR names another place\n",
+        cache.display()
+    );
+    assert!(error.starts_with(&expected), "{error}");
+    assert_eq!(error.matches("compiled").count(), 1, "{error}");
 }
 
 #[test]
@@ -160,17 +390,25 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
 }
 "#;
 
+/// Makes a library of C; `false` where there is no C compiler.
+#[cfg(target_os = "linux")]
+fn compile(program: &Program, source: &str, library: &str) -> bool {
+    let compiler = std::process::Command::new("cc")
+        .args(["-shared", "-fPIC", "-o", library, source])
+        .current_dir(program.home.path())
+        .status();
+    compiler.is_ok_and(|status| {
+        assert!(status.success());
+        true
+    })
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn cards_are_listed_as_the_driver_of_nvidia_has_them() {
     let program = Program::new();
     program.file("driver.c", DRIVER);
-    let compiler = std::process::Command::new("cc")
-        .args(["-shared", "-fPIC", "-o", "libcuda.so.1", "driver.c"])
-        .current_dir(program.home.path())
-        .status();
-    if compiler.is_err() {
-        // Without a C compiler this is left out.
+    if !compile(&program, "driver.c", "libcuda.so.1") {
         return;
     }
     let mut command = without_drivers(program.command(&["devices", "--json"]));

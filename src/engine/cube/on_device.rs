@@ -10,7 +10,8 @@ use super::kernels::copy::stream;
 use super::{Cube, Transfer};
 use crate::checkpoint::Checkpoint;
 use crate::engine::{
-    Cancel, DeviceFigures, EngineOptions, Error, LanguageModel, Likeliest, Loaded, weight_bytes,
+    Cancel, DeviceFigures, EngineOptions, Error, LanguageModel, Likeliest, Loaded, devices,
+    weight_bytes,
 };
 
 /// Tokens of the passes that warm up, and how many ids are wanted after them: each has kernels of its own.
@@ -43,6 +44,8 @@ struct Room<R: Runtime>(ComputeClient<R>);
 impl<R: Runtime> Drop for Room<R> {
     fn drop(&mut self) {
         self.0.memory_cleanup();
+        // Some kernels are compiled after the load, or before it was stopped.
+        devices::keep_kernels();
     }
 }
 
@@ -82,6 +85,7 @@ impl<R: CubeRuntime> OnDevice<R> {
             loaded.truncate(0);
             pass.ok_or(Error::Stopped)?;
         }
+        devices::keep_kernels();
         Ok(Self {
             loaded,
             _room: room,

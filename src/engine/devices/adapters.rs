@@ -33,31 +33,34 @@ const BINDING_BYTES: u64 = 128 << 20;
 
 /// The devices alone.
 pub fn list() -> Vec<Device> {
-    all().1.into_iter().map(|(device, _)| device).collect()
+    let found = all().map(|(_, devices)| devices).unwrap_or_default();
+    found.into_iter().map(|(device, _)| device).collect()
 }
 
-/// The devices with what opens them. Where there is no driver, or asking it panics, there are none.
-pub fn all() -> (Option<Instance>, Vec<(Device, Adapter)>) {
-    let found = attempt(|| {
+/// The devices with what opens them.
+///
+/// # Errors
+/// What the driver says where it gives none, or panics.
+pub fn all() -> Result<(Instance, Vec<(Device, Adapter)>), String> {
+    let (instance, adapters) = attempt(|| {
         let instance = instance()?;
         let adapters = block_on(instance.enumerate_adapters(Backends::from(BACKEND)));
-        Some((instance, adapters))
-    });
-    let Ok(Some((instance, adapters))) = found else {
-        return (None, Vec::new());
-    };
+        Ok::<_, String>((instance, adapters))
+    })
+    .flatten()?;
     let devices = adapters
         .into_iter()
         .enumerate()
         .map(|(index, adapter)| (device(index, &adapter), adapter))
         .collect();
-    (Some(instance), devices)
+    Ok((instance, devices))
 }
 
 /// Vulkan without windows: where these are asked for, Mesa looks for a screen and complains on standard error that there
 /// is none.
 #[cfg(not(target_os = "macos"))]
-fn instance() -> Option<Instance> {
+fn instance() -> Result<Instance, String> {
+    use std::error::Error as _;
     use wgpu::hal::{InstanceDescriptor, api, vulkan};
     const WINDOWS: [&CStr; 3] = [
         c"VK_KHR_wayland_surface",
@@ -82,13 +85,18 @@ fn instance() -> Option<Instance> {
                 asked.extensions.retain(|name| !WINDOWS.contains(name));
             })),
         );
-        Some(Instance::from_hal::<api::Vulkan>(instance.ok()?))
+        let instance = instance.map_err(|error| match error.source() {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        })?;
+        Ok(Instance::from_hal::<api::Vulkan>(instance))
     }
 }
 
 #[cfg(target_os = "macos")]
-fn instance() -> Option<Instance> {
-    Some(Instance::new(wgpu::InstanceDescriptor {
+#[allow(clippy::unnecessary_wraps, reason = "as elsewhere")]
+fn instance() -> Result<Instance, String> {
+    Ok(Instance::new(wgpu::InstanceDescriptor {
         backends: Backends::from(BACKEND),
         ..wgpu::InstanceDescriptor::new_without_display_handle()
     }))

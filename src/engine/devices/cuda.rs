@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use libloading::{Library, Symbol};
 
+use super::drivers::{Fault, load};
 use super::{Api, Device, Kind};
 
 /// The driver's library.
@@ -33,16 +34,37 @@ const COMPILER: &[&str] = if cfg!(windows) {
 /// `CU_DEVICE_ATTRIBUTE_INTEGRATED`
 const INTEGRATED: c_int = 18;
 
+/// `CUDA_ERROR_NO_DEVICE`
+const NO_DEVICE: c_int = 100;
+
 /// The cards; none where there is no driver, or it does not answer.
 pub fn list() -> Vec<Device> {
-    let Some(library) = open(DRIVER) else {
-        return Vec::new();
+    found().unwrap_or_default()
+}
+
+/// Why there are no cards, where there is a driver.
+pub fn fault() -> Option<Fault> {
+    found().err().flatten()
+}
+
+/// The cards, else why a driver that is there gives none.
+fn found() -> Result<Vec<Device>, Option<Fault>> {
+    let fault = |file: &str, reason| {
+        Some(Fault {
+            api: Api::Cuda,
+            file: Some(file.to_owned()),
+            reason,
+        })
     };
-    let usable = match (Api::Cuda.missing(), compiler()) {
-        (Some(missing), _) => Err(missing.to_owned()),
-        (None, compiler) => compiler,
+    let (name, library) = open(DRIVER).map_err(|broken| {
+        let (name, reason) = broken?;
+        fault(name, format!("it does not load: {reason}"))
+    })?;
+    let usable = match Api::Cuda.missing() {
+        Some(missing) => Err(missing.to_owned()),
+        None => compiler(),
     };
-    devices(&Driver(library), &usable).unwrap_or_default()
+    devices(&Driver(library), &usable).map_err(|reason| fault(name, reason))
 }
 
 /// Starts cubecl on `device`, which [`list`](super::list) gave. `kernels` is where compiled kernels are kept for the next start; only
@@ -67,22 +89,33 @@ pub fn open_cuda(
     Ok(opened)
 }
 
-/// The first of these libraries that there is.
-fn open(names: &[&str]) -> Option<Library> {
-    // SAFETY: NVIDIA's libraries, which may be loaded at any time; nothing of them is used beyond the `Library`.
-    #[allow(
-        unsafe_code,
-        reason = "a library runs code of its own when it is loaded"
-    )]
-    names
-        .iter()
-        .find_map(|name| unsafe { Library::new(name) }.ok())
+/// The first of these libraries that loads, and its name; else the first that is there, and why it does not.
+fn open(names: &[&'static str]) -> Result<(&'static str, Library), Option<(&'static str, String)>> {
+    let mut broken = None;
+    for name in names {
+        match load(name) {
+            Ok(library) => return Ok((name, library)),
+            Err(error) if error.is_there => {
+                broken.get_or_insert((*name, error.reason));
+            }
+            Err(_) => {}
+        }
+    }
+    Err(broken)
 }
 
 /// Whether kernels can be compiled: NVRTC, and the headers that kernels include.
 fn compiler() -> Result<(), String> {
-    if open(COMPILER).is_none() {
-        return Err("NVRTC is missing; install the CUDA toolkit, or take Vulkan".to_owned());
+    match open(COMPILER) {
+        Ok(_) => {}
+        Err(None) => {
+            return Err("NVRTC is missing; install the CUDA toolkit, or take Vulkan".to_owned());
+        }
+        Err(Some((_, reason))) => {
+            return Err(format!(
+                "NVRTC does not load: {reason}; install the CUDA toolkit anew, or take Vulkan"
+            ));
+        }
     }
     match toolkit() {
         Some(path) if path.join("include").is_dir() => Ok(()),
@@ -125,11 +158,32 @@ impl Driver {
         unsafe { self.0.get(name.to_bytes_with_nul()) }.ok()
     }
 
-    fn init(&self) -> Option<()> {
+    /// What goes wrong is said as the driver calls it.
+    fn init(&self) -> Result<(), String> {
         // SAFETY: `CUresult cuInit(unsigned int)`; the flags must be 0.
-        let status =
-            unsafe { self.function::<unsafe extern "system" fn(c_uint) -> c_int>(c"cuInit")?(0) };
-        (status == 0).then_some(())
+        let status = unsafe {
+            self.function::<unsafe extern "system" fn(c_uint) -> c_int>(c"cuInit")
+                .ok_or("it is no driver of NVIDIA: it has no `cuInit`")?(0)
+        };
+        match status {
+            0 => Ok(()),
+            NO_DEVICE => Err("it finds no card".to_owned()),
+            _ => Err(match self.name_of_error(status) {
+                Some(name) => format!("it does not start: {name} ({status})"),
+                None => format!("it does not start: cuInit gives {status}"),
+            }),
+        }
+    }
+
+    fn name_of_error(&self, status: c_int) -> Option<String> {
+        type Name = unsafe extern "system" fn(c_int, *mut *const c_char) -> c_int;
+        let mut name = std::ptr::null();
+        // SAFETY: `CUresult cuGetErrorName(CUresult, const char **)` gives a constant text, or none.
+        let name = unsafe {
+            let status = self.function::<Name>(c"cuGetErrorName")?(status, &raw mut name);
+            (status == 0 && !name.is_null()).then(|| CStr::from_ptr(name))?
+        };
+        Some(name.to_string_lossy().into_owned())
     }
 
     /// `CUresult NAME(int *)`
@@ -182,10 +236,15 @@ impl Driver {
     }
 }
 
-fn devices(driver: &Driver, usable: &Result<(), String>) -> Option<Vec<Device>> {
+/// The cards, at least one.
+fn devices(driver: &Driver, usable: &Result<(), String>) -> Result<Vec<Device>, String> {
     driver.init()?;
-    let version = driver.number(c"cuDriverGetVersion")?;
-    let count = driver.number(c"cuDeviceGetCount")?;
+    let number = |name: &CStr| {
+        let silent = || format!("`{}` gives no answer", name.to_string_lossy());
+        driver.number(name).ok_or_else(silent)
+    };
+    let version = number(c"cuDriverGetVersion")?;
+    let count = number(c"cuDeviceGetCount")?;
     let device = |index| {
         let device = driver.device(index)?;
         let memory = driver.memory(device);
@@ -205,5 +264,9 @@ fn devices(driver: &Driver, usable: &Result<(), String>) -> Option<Vec<Device>> 
             usable: usable.clone(),
         })
     };
-    Some((0..count).filter_map(device).collect())
+    let devices: Vec<Device> = (0..count).filter_map(device).collect();
+    if devices.is_empty() {
+        return Err("it finds no card".to_owned());
+    }
+    Ok(devices)
 }

@@ -65,18 +65,19 @@ fn open_anew(device: &Device, kernels: Option<&Path>) -> Result<Wgpu, Error> {
         device: name.clone(),
         reason,
     };
-    let (instance, mut found) = adapters::all();
-    let at = found
-        .iter()
-        .position(|(there, _)| (there.index, &there.name) == (device.index, &device.name));
-    let (Some(instance), Some(at)) = (instance, at) else {
+    let same =
+        |(there, _): &(Device, Adapter)| (there.index, &there.name) == (device.index, &device.name);
+    let found = adapters::all().ok().and_then(|(instance, found)| {
+        let (_, adapter) = found.into_iter().find(same)?;
+        Some((instance, adapter))
+    });
+    let Some((instance, adapter)) = found else {
         return Err(Error::NotThere {
             choice: device.choice(),
             available: vec!["another".to_owned()],
             reason: ": it was there before".to_owned(),
         });
     };
-    let adapter = found.swap_remove(at).1;
     let (gpu, queue) = attempt(|| request(&adapter))
         .and_then(|requested| requested)
         .map_err(refused)?;
