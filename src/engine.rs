@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use generator::{CHUNK, Event, Finish, Generator, Output, Request, Stats};
 pub use progress::{LoadProgress, LoadStep};
-pub use sampler::{Sampler, Sampling};
+pub use sampler::{Draw, Sampler, Sampling};
 
 use crate::checkpoint::{Checkpoint, Config};
 use backend::Engine;
@@ -345,6 +345,21 @@ pub trait LanguageModel: Send {
         Ok(logits.map(|logits| sampler::likeliest(&logits, k)))
     }
 
+    /// As [`forward`](Self::forward), but gives the id that `draw` falls on after the last token. Where a logit is not
+    /// finite, the inner option is `None`.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward).
+    fn draw(
+        &mut self,
+        tokens: &[u32],
+        draw: Draw,
+        cancel: &Cancel,
+    ) -> Result<Option<Drawn>, Error> {
+        let logits = self.forward(tokens, 1, cancel)?;
+        Ok(logits.map(|mut logits| sampler::draw(&mut logits, draw)))
+    }
+
     /// For the figures: `cpu (candle, avx2, compute f32, dense bf16, kv bf16, 2 threads)`.
     fn describe(&self) -> String;
 
@@ -375,6 +390,9 @@ pub struct DeviceFigures {
 
 /// Token ids with their logits, falling; `None` where a logit is not finite.
 pub type Likeliest = Option<Vec<(u32, f32)>>;
+
+/// A token id; `None` where a logit is not finite.
+pub type Drawn = Option<u32>;
 
 /// A transformer on an engine, with its cache.
 pub struct Loaded<E: Engine> {
@@ -437,6 +455,19 @@ impl<E: Engine> LanguageModel for Loaded<E> {
         transformer
             .engine()
             .run(|| transformer.likeliest(tokens, k, cache, &mut after_block))
+    }
+
+    fn draw(
+        &mut self,
+        tokens: &[u32],
+        draw: Draw,
+        cancel: &Cancel,
+    ) -> Result<Option<Drawn>, Error> {
+        let Self { transformer, cache } = self;
+        let mut after_block = unless_cancelled(cancel);
+        transformer
+            .engine()
+            .run(|| transformer.draw(tokens, draw, cache, &mut after_block))
     }
 
     fn describe(&self) -> String {

@@ -11,7 +11,7 @@ use burn::tensor::backend::Backend;
 use burn::tensor::{Int, Tensor};
 
 use super::rope::Rope;
-use super::{Error, KvType, sampler};
+use super::{Draw, Drawn, Error, KvType, Likeliest, sampler};
 use crate::checkpoint::{Bf16, Experts, Linear};
 
 /// Which experts each token goes to, in falling order of their logits, and with what weight.
@@ -185,7 +185,21 @@ pub trait Engine: Send + Sync {
         x: Tensor<Self::Burn, 2>,
         unembedding: &Self::Table,
         k: usize,
-    ) -> Result<Option<Vec<(u32, f32)>>, Error> {
+    ) -> Result<Likeliest, Error> {
         Ok(sampler::likeliest(&self.logits(x, unembedding)?, k))
+    }
+
+    /// The token id after one row `[1, hidden]` that [`sampler::draw`] falls on; `None` where a logit is not finite. A
+    /// device that adds up in f32 may give a neighbour where the draw is within 1e-5 of the border between them.
+    ///
+    /// # Errors
+    /// As [`logits`](Self::logits).
+    fn draw(
+        &self,
+        x: Tensor<Self::Burn, 2>,
+        unembedding: &Self::Table,
+        draw: Draw,
+    ) -> Result<Drawn, Error> {
+        Ok(sampler::draw(&mut self.logits(x, unembedding)?, draw))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::sampler::Needs;
 use super::{Cancel, Error, LanguageModel, Sampler, Sampling};
 
 /// Prompt tokens per forward pass.
@@ -80,14 +81,6 @@ impl Stats {
     pub fn decode_tokens_per_second(&self) -> Option<f64> {
         rate(self.generated_tokens.saturating_sub(1), self.decode)
     }
-}
-
-/// What the next token is chosen by.
-enum Scores {
-    /// `[vocab_size]`
-    All(Vec<f32>),
-    /// Ids with their logits, falling.
-    Likeliest(Vec<(u32, f32)>),
 }
 
 fn rate(tokens: usize, time: Duration) -> Option<f64> {
@@ -169,8 +162,8 @@ impl Generator {
             return Ok(output);
         }
 
-        let needs = sampler.needs();
-        let Some(mut scores) = self.prefill(request, needs, &mut output.stats, on_event)? else {
+        let prefilled = self.prefill(request, &mut sampler, &mut output.stats, on_event)?;
+        let Some(mut token) = prefilled else {
             output.finish = Finish::Cancelled;
             return Ok(output);
         };
@@ -178,10 +171,6 @@ impl Generator {
 
         let mut first = None;
         output.finish = loop {
-            let token = match &mut scores {
-                Scores::All(logits) => sampler.sample(logits, &self.held),
-                Scores::Likeliest(ids) => sampler.sample_likeliest(ids),
-            };
             output.tokens.push(token);
             let now = (self.clock)();
             let first = *first.get_or_insert(now);
@@ -200,8 +189,8 @@ impl Generator {
             } else if self.held.len() >= self.model.context() {
                 break Finish::Context;
             }
-            match self.next(&[token], needs, &request.cancel)? {
-                Some(next) => scores = next,
+            match self.next(&[token], &mut sampler, &request.cancel)? {
+                Some(next) => token = next,
                 None => break Finish::Cancelled,
             }
         };
@@ -258,14 +247,14 @@ impl Generator {
         }
     }
 
-    /// Brings the whole prompt into the cache and gives what comes after its last token; `None` when cancelled.
+    /// Brings the whole prompt into the cache and gives the token after its last one; `None` when cancelled.
     fn prefill(
         &mut self,
         request: &Request<'_>,
-        needs: Option<usize>,
+        sampler: &mut Sampler,
         stats: &mut Stats,
         on_event: &mut dyn FnMut(Event),
-    ) -> Result<Option<Scores>, Error> {
+    ) -> Result<Option<u32>, Error> {
         let total = request.prompt.len();
         // The last token is always read: its logits are not kept.
         let reused = self.reuse(&request.prompt[..total - 1]);
@@ -278,9 +267,9 @@ impl Generator {
         loop {
             let done = self.held.len();
             let end = (done + CHUNK).min(total);
-            let (chunk, mut scores) = (&request.prompt[done..end], None);
+            let (chunk, mut next) = (&request.prompt[done..end], None);
             if end == total {
-                scores = self.next(chunk, needs, &request.cancel)?;
+                next = self.next(chunk, sampler, &request.cancel)?;
             } else {
                 self.forward(chunk, 0, &request.cancel)?;
             }
@@ -292,8 +281,8 @@ impl Generator {
                 total,
                 reused,
             });
-            if scores.is_some() {
-                return Ok(scores);
+            if next.is_some() {
+                return Ok(next);
             }
         }
     }
@@ -327,29 +316,37 @@ impl Generator {
         Ok(result)
     }
 
-    /// Runs `tokens` and gives what the sampler needs to choose the next one; `None` when cancelled.
+    /// Runs `tokens` and chooses the next one; `None` when cancelled. Of the logits the model gives no more than the
+    /// sampler needs.
     fn next(
         &mut self,
         tokens: &[u32],
-        needs: Option<usize>,
+        sampler: &mut Sampler,
         cancel: &Cancel,
-    ) -> Result<Option<Scores>, Error> {
-        let Some(k) = needs else {
-            let Some(logits) = self.forward(tokens, 1, cancel)? else {
-                return Ok(None);
-            };
-            self.check_finite(&logits)?;
-            return Ok(Some(Scores::All(logits)));
-        };
+    ) -> Result<Option<u32>, Error> {
         if cancel.is_cancelled() {
             return Ok(None);
         }
-        let Some(likeliest) = self.model.likeliest(tokens, k, cancel)? else {
+        let chosen = match sampler.needs() {
+            Needs::Likeliest(k) => {
+                let likeliest = self.model.likeliest(tokens, k, cancel)?;
+                likeliest.map(|found| found.map(|ids| sampler.sample_likeliest(&ids)))
+            }
+            Needs::Draw => self.model.draw(tokens, sampler.next_draw(), cancel)?,
+            Needs::All => {
+                let Some(mut logits) = self.forward(tokens, 1, cancel)? else {
+                    return Ok(None);
+                };
+                self.check_finite(&logits)?;
+                return Ok(Some(sampler.sample(&mut logits, &self.held)));
+            }
+        };
+        let Some(chosen) = chosen else {
             return Ok(None);
         };
         self.held.extend_from_slice(tokens);
-        match likeliest {
-            Some(likeliest) => Ok(Some(Scores::Likeliest(likeliest))),
+        match chosen {
+            Some(token) => Ok(Some(token)),
             None => Err(self.not_finite(self.held.len() - 1)),
         }
     }

@@ -8,7 +8,7 @@ use burn::tensor::Tensor;
 use super::backend::Engine;
 use super::cache::KvCache;
 use super::rope::Rope;
-use super::{Error, KvType, Likeliest};
+use super::{Draw, Drawn, Error, KvType, Likeliest};
 use crate::checkpoint::{self, Checkpoint, Config, LayerType};
 
 /// Attention with sinks over the layer's history.
@@ -179,6 +179,25 @@ impl<E: Engine> Transformer<E> {
         };
         let t = self.last(x, 1);
         self.engine.likeliest(t, &self.unembedding, k).map(Some)
+    }
+
+    /// As [`forward`](Self::forward), but gives the id that `draw` falls on after the last token; see
+    /// [`Engine::draw`].
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward).
+    pub fn draw(
+        &self,
+        tokens: &[u32],
+        draw: Draw,
+        cache: &mut KvCache<E>,
+        after_block: &mut AfterBlock<'_, E::Burn>,
+    ) -> Result<Option<Drawn>, Error> {
+        let Some(x) = self.residual(tokens, cache, after_block) else {
+            return Ok(None);
+        };
+        let t = self.last(x, 1);
+        self.engine.draw(t, &self.unembedding, draw).map(Some)
     }
 
     /// The residual stream `[n, hidden]` after the last block.

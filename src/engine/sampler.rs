@@ -95,6 +95,28 @@ impl Sampling {
     }
 }
 
+/// What a [`Sampler`] chooses by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// So many of the [`likeliest`] tokens, for [`Sampler::sample_likeliest`].
+    Likeliest(usize),
+    /// [`draw`] with the [`Sampler::next_draw`].
+    Draw,
+    /// All logits, for [`Sampler::sample`].
+    All,
+}
+
+/// One draw among all tokens by their probabilities.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Draw {
+    /// Divides the logits; above 0.
+    pub temperature: f32,
+    /// Tokens of less than this share of the likeliest one's probability are left out.
+    pub min_p: f32,
+    /// The share of the probability that is passed over, from 0 to below 1.
+    pub at: f64,
+}
+
 /// Draws tokens; owns the random state of one generation.
 pub struct Sampler {
     sampling: Sampling,
@@ -130,16 +152,28 @@ impl Sampler {
         self.seed
     }
 
-    /// How many of the likeliest tokens decide; `None`: all do.
-    pub const fn needs(&self) -> Option<usize> {
+    /// What of the logits decides: the least of it that does.
+    pub const fn needs(&self) -> Needs {
         if self.sampling.repetition_penalty != 1.0 {
-            None
+            Needs::All
         } else if self.sampling.temperature == 0.0 {
-            Some(1)
+            Needs::Likeliest(1)
         } else if self.sampling.top_k > 0 {
-            Some(self.sampling.top_k)
+            Needs::Likeliest(self.sampling.top_k)
+        } else if self.sampling.top_p < 1.0 {
+            Needs::All
         } else {
-            None
+            Needs::Draw
+        }
+    }
+
+    /// The next draw of the random sequence: with it [`draw`] gives what [`sample`](Self::sample) would, where that is
+    /// all a sampler [`needs`](Self::needs).
+    pub fn next_draw(&mut self) -> Draw {
+        Draw {
+            temperature: self.sampling.temperature,
+            min_p: self.sampling.min_p,
+            at: self.rng.random(),
         }
     }
 
@@ -153,7 +187,7 @@ impl Sampler {
         }
         self.candidates.clear();
         self.candidates.extend((0..).zip(logits.iter().copied()));
-        self.draw()
+        self.draw_candidate()
     }
 
     /// Chooses among the [`likeliest`] tokens, at least as many as the sampler [`needs`](Self::needs), as
@@ -164,26 +198,13 @@ impl Sampler {
         }
         self.candidates.clear();
         self.candidates.extend(likeliest);
-        self.draw()
+        self.draw_candidate()
     }
 
     /// Draws one of the candidates, ids with their logits.
-    fn draw(&mut self) -> u32 {
+    fn draw_candidate(&mut self) -> u32 {
         self.keep_candidates();
-        let total: f64 = self.candidates.iter().map(|&(_, p)| f64::from(p)).sum();
-        let mut left = self.rng.random::<f64>() * total;
-        for &(id, p) in &self.candidates {
-            left -= f64::from(p);
-            if left < 0.0 {
-                return id;
-            }
-        }
-        // Rounding may leave a remainder at the very end.
-        self.candidates
-            .iter()
-            .rev()
-            .find(|(_, p)| *p > 0.0)
-            .map_or(0, |&(id, _)| id)
+        pick(self.candidates.iter().copied(), self.rng.random())
     }
 
     /// Leaves of `candidates` the tokens that may be drawn, with their unnormalised probabilities: the likeliest is 1.
@@ -223,6 +244,37 @@ impl Sampler {
             candidates.retain(|&(_, p)| p >= min_p);
         }
     }
+}
+
+/// The first id at which the probabilities, in their order and of any sum, pass the share `at` of that sum.
+fn pick(probabilities: impl DoubleEndedIterator<Item = (u32, f32)> + Clone, at: f64) -> u32 {
+    let total: f64 = probabilities.clone().map(|(_, p)| f64::from(p)).sum();
+    let mut left = at * total;
+    for (id, p) in probabilities.clone() {
+        left -= f64::from(p);
+        if left < 0.0 {
+            return id;
+        }
+    }
+    // Rounding may leave a remainder at the very end.
+    let mut backwards = probabilities.rev();
+    backwards.find(|(_, p)| *p > 0.0).map_or(0, |(id, _)| id)
+}
+
+/// The first id, in the order of ids, at which the softmax of `logits / temperature`, `[vocab]`, passes
+/// [`at`](Draw::at), tokens below [`min_p`](Draw::min_p) left out; `None` where a logit is not finite. Probabilities,
+/// unnormalised, take the place of the logits.
+pub fn draw(logits: &mut [f32], draw: Draw) -> Option<u32> {
+    if !logits.iter().all(|logit| logit.is_finite()) {
+        return None;
+    }
+    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    for value in logits.iter_mut() {
+        let p = ((*value - largest) / draw.temperature).exp();
+        *value = if p >= draw.min_p { p } else { 0.0 };
+    }
+    let ids = 0..logits.len() as u32;
+    Some(pick(ids.zip(logits.iter().copied()), draw.at))
 }
 
 /// Makes tokens of `history` less likely, each once.

@@ -1,6 +1,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
+use crate::engine::{Draw, Drawn};
 
 const VOCAB: usize = 10;
 const STOP: u32 = 9;
@@ -284,24 +285,149 @@ fn what_cannot_run_is_refused_before_anything_runs() {
     );
 }
 
+/// Every way to choose a token: the likeliest, a draw among all and one that needs all logits.
+fn samplings() -> [Sampling; 3] {
+    let seed = Some(1);
+    let sampled = Sampling {
+        seed,
+        ..Sampling::default()
+    };
+    [
+        Sampling {
+            seed,
+            ..Sampling::greedy()
+        },
+        sampled.clone(),
+        Sampling {
+            top_p: 0.9,
+            ..sampled
+        },
+    ]
+}
+
 #[test]
 fn logits_that_are_not_numbers_end_the_run_and_clear_the_cache() {
-    let mut generator = Generator::new(Box::new(Counting {
-        poison_at: Some(3),
-        ..counting()
-    }));
-    let mut made = Vec::new();
-    let error = generator
-        .generate(&request(&[4]), &mut |event| made.push(event))
-        .unwrap_err();
-    assert_eq!(error, Error::NotFinite { position: 2 });
-    assert_eq!(
-        made.iter()
-            .filter(|event| matches!(event, Event::Token(_)))
-            .count(),
-        2
-    );
-    assert!(generator.held().is_empty());
+    for sampling in samplings() {
+        let mut generator = Generator::new(Box::new(Counting {
+            poison_at: Some(3),
+            ..counting()
+        }));
+        let mut made = Vec::new();
+        let request = Request {
+            sampling,
+            ..request(&[4])
+        };
+        let error = generator
+            .generate(&request, &mut |event| made.push(event))
+            .unwrap_err();
+        assert_eq!(error, Error::NotFinite { position: 2 });
+        assert_eq!(
+            made.iter()
+                .filter(|event| matches!(event, Event::Token(_)))
+                .count(),
+            2
+        );
+        assert!(generator.held().is_empty());
+    }
+}
+
+/// A model that draws by itself, and writes down each draw.
+struct Drawing {
+    model: Counting,
+    draws: Arc<Mutex<Vec<Draw>>>,
+}
+
+impl LanguageModel for Drawing {
+    fn vocab_size(&self) -> usize {
+        self.model.vocab_size()
+    }
+
+    fn context(&self) -> usize {
+        self.model.context()
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.model.truncate(len);
+    }
+
+    fn forward(
+        &mut self,
+        tokens: &[u32],
+        logits: usize,
+        cancel: &Cancel,
+    ) -> Result<Option<Vec<f32>>, Error> {
+        self.model.forward(tokens, logits, cancel)
+    }
+
+    fn draw(
+        &mut self,
+        tokens: &[u32],
+        draw: Draw,
+        cancel: &Cancel,
+    ) -> Result<Option<Drawn>, Error> {
+        self.draws.lock().unwrap().push(draw);
+        self.model.draw(tokens, draw, cancel)
+    }
+
+    fn describe(&self) -> String {
+        self.model.describe()
+    }
+}
+
+#[test]
+fn the_model_draws_where_all_tokens_may_come_and_the_sequence_is_that_of_the_seed() {
+    for seed in 0..20 {
+        let sampling = Sampling {
+            temperature: 5.0,
+            seed: Some(seed),
+            ..Sampling::default()
+        };
+        let draws = Arc::new(Mutex::new(Vec::new()));
+        let model = Drawing {
+            model: counting(),
+            draws: draws.clone(),
+        };
+        let request = Request {
+            sampling: sampling.clone(),
+            max_tokens: Some(12),
+            stop: &[],
+            ..request(&[2, 3])
+        };
+        let output = Generator::new(Box::new(model))
+            .generate(&request, &mut |_| {})
+            .unwrap();
+        assert_eq!(draws.lock().unwrap().len(), 12);
+
+        let (mut model, mut sampler) = (counting(), Sampler::new(sampling).unwrap());
+        let mut last = 3;
+        for &token in &output.tokens {
+            let logits = model.forward(&[last], 1, &Cancel::new()).unwrap();
+            last = sampler.sample(&mut logits.unwrap(), &[]);
+            assert_eq!(token, last, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn the_model_draws_nothing_where_the_sampler_needs_more() {
+    for (sampling, expected) in samplings().into_iter().zip([0, 3, 0]) {
+        let draws = Arc::new(Mutex::new(Vec::new()));
+        let model = Drawing {
+            model: counting(),
+            draws: draws.clone(),
+        };
+        let request = Request {
+            sampling,
+            max_tokens: Some(3),
+            stop: &[],
+            ..request(&[2, 3])
+        };
+        let output = Generator::new(Box::new(model))
+            .generate(&request, &mut |_| {})
+            .unwrap();
+        assert_eq!(output.tokens.len(), 3);
+        assert_eq!(draws.lock().unwrap().len(), expected);
+    }
 }
 
 /// A clock that only the model moves, at `per_token` for every token it reads.

@@ -132,6 +132,110 @@ fn one_seed_gives_one_sequence_and_another_seed_another() {
     assert_eq!(draw(42)[..4], [681, 950, 427, 627]);
 }
 
+/// A draw as the sampler had it when a seed first gave its sequence: among candidates, without what `min_p` leaves out.
+fn among_candidates(logits: &[f32], draw: Draw) -> u32 {
+    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let probability = |logit: f32| ((logit - largest) / draw.temperature).exp();
+    let mut candidates: Vec<(u32, f32)> =
+        (0..).zip(logits.iter().copied().map(probability)).collect();
+    candidates.retain(|&(_, p)| p >= draw.min_p);
+    let total: f64 = candidates.iter().map(|&(_, p)| f64::from(p)).sum();
+    let mut left = draw.at * total;
+    for &(id, p) in &candidates {
+        left -= f64::from(p);
+        if left < 0.0 {
+            return id;
+        }
+    }
+    let (id, _) = candidates.iter().rev().find(|(_, p)| *p > 0.0).unwrap();
+    *id
+}
+
+#[test]
+fn a_draw_among_all_is_what_the_sampler_of_that_seed_gives() {
+    let logits: Vec<f32> = (0..3000)
+        .map(|i| 9.0 * (i as f32 * 0.7).sin() * (i as f32 * 0.013).cos())
+        .collect();
+    for seed in 0..50 {
+        for (temperature, min_p) in [
+            (1.0, 0.0),
+            (0.01, 0.0),
+            (100.0, 0.0),
+            (0.8, 0.05),
+            (5.0, 1.0),
+        ] {
+            let sampling = Sampling {
+                temperature,
+                min_p,
+                seed: Some(seed),
+                ..Sampling::default()
+            };
+            let mut first = Sampler::new(sampling.clone()).unwrap();
+            let mut second = Sampler::new(sampling).unwrap();
+            assert_eq!(second.needs(), Needs::Draw);
+            for _ in 0..4 {
+                let expected = first.sample(&mut logits.clone(), &[]);
+                let next = second.next_draw();
+                assert_eq!(draw(&mut logits.clone(), next), Some(expected));
+                assert_eq!(among_candidates(&logits, next), expected);
+            }
+        }
+    }
+}
+
+#[test]
+fn draws_at_both_ends_are_tokens_with_probability() {
+    let logits = [-200.0, 1.0, -200.0, 1.0, 0.0, -200.0];
+    let at = |at, min_p| {
+        let draw_at = Draw {
+            temperature: 1.0,
+            min_p,
+            at,
+        };
+        draw(&mut logits.clone(), draw_at)
+    };
+    let last = 1.0 - f64::EPSILON / 2.0;
+    assert_eq!([at(0.0, 0.0), at(last, 0.0)], [Some(1), Some(4)]);
+    assert_eq!([at(0.0, 0.5), at(last, 0.5)], [Some(1), Some(3)]);
+    for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let draw_at = Draw {
+            temperature: 1.0,
+            min_p: 0.0,
+            at: 0.5,
+        };
+        assert_eq!(draw(&mut [0.0, bad], draw_at), None);
+    }
+}
+
+#[test]
+fn no_more_of_the_logits_is_needed_than_decides() {
+    let needs = |sampling| sampler(sampling).needs();
+    let good = Sampling::default;
+    assert_eq!(needs(good()), Needs::Draw);
+    let min_p = Sampling {
+        min_p: 0.1,
+        ..good()
+    };
+    assert_eq!(needs(min_p), Needs::Draw);
+    assert_eq!(needs(Sampling::greedy()), Needs::Likeliest(1));
+    let top_k = Sampling {
+        top_k: 40,
+        top_p: 0.5,
+        ..good()
+    };
+    assert_eq!(needs(top_k), Needs::Likeliest(40));
+    let top_p = Sampling {
+        top_p: 0.9,
+        ..good()
+    };
+    assert_eq!(needs(top_p), Needs::All);
+    let penalty = Sampling {
+        repetition_penalty: 1.1,
+        ..Sampling::greedy()
+    };
+    assert_eq!(needs(penalty), Needs::All);
+}
+
 #[test]
 fn a_seed_is_drawn_where_none_is_given() {
     let draw = || Sampler::new(Sampling::default()).unwrap().seed();
