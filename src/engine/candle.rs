@@ -32,7 +32,7 @@ use self::pages::Pages;
 use self::products::{Arithmetic, LinearView, Scratch};
 use super::backend::{Engine, Routing};
 use super::rope::Rope;
-use super::{Dense, EngineOptions, Error, InUse, KvType, Likeliest, sampler};
+use super::{Dense, Draw, Drawn, EngineOptions, Error, InUse, KvType, Likeliest, sampler};
 use crate::checkpoint::{Bf16, Experts, Linear};
 
 /// The burn backend of the CPU.
@@ -44,7 +44,7 @@ pub struct Cpu {
     in_use: InUse,
     pool: ThreadPool,
     scratch: Mutex<Scratch>,
-    /// The room of logits that nobody wants but the likeliest.
+    /// The room of the logits of one token.
     logits: Mutex<Vec<f32>>,
 }
 
@@ -81,6 +81,28 @@ impl Cpu {
             scratch: Mutex::default(),
             logits: Mutex::default(),
         })
+    }
+}
+
+impl Cpu {
+    /// What `choose` makes of the logits after one row. They are nearly a megabyte, and new memory costs a page fault
+    /// every four kilobytes.
+    fn last_logits<T>(
+        &self,
+        x: Tensor<Burn, 2>,
+        unembedding: &Matrix,
+        choose: impl FnOnce(&mut [f32]) -> T,
+    ) -> T {
+        let mut logits = self.logits.lock().unwrap_or_else(PoisonError::into_inner);
+        logits.resize(unembedding.rows, 0.0);
+        products::linear(
+            self.arithmetic,
+            &read(x),
+            1,
+            &[unembedding.view()],
+            &mut logits,
+        );
+        choose(&mut logits)
     }
 }
 
@@ -376,17 +398,16 @@ impl Engine for Cpu {
         unembedding: &Self::Table,
         k: usize,
     ) -> Result<Likeliest, Error> {
-        // They are nearly a megabyte, and new memory costs a page fault every four kilobytes.
-        let mut logits = self.logits.lock().unwrap_or_else(PoisonError::into_inner);
-        logits.resize(unembedding.rows, 0.0);
-        products::linear(
-            self.arithmetic,
-            &read(x),
-            1,
-            &[unembedding.view()],
-            &mut logits,
-        );
-        Ok(sampler::likeliest(&logits, k))
+        Ok(self.last_logits(x, unembedding, |logits| sampler::likeliest(logits, k)))
+    }
+
+    fn draw(
+        &self,
+        x: Tensor<Burn, 2>,
+        unembedding: &Self::Table,
+        draw: Draw,
+    ) -> Result<Drawn, Error> {
+        Ok(self.last_logits(x, unembedding, |logits| sampler::draw(logits, draw)))
     }
 }
 
