@@ -47,6 +47,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("burn_wgpu", &["engine"]),
     ("bytemuck", &["checkpoint", "engine"]),
     ("candle_core", &["engine"]),
+    ("ciborium", &["engine"]),
     ("clap", &["cli"]),
     ("clap_complete", &["cli"]),
     ("clap_mangen", &["cli"]),
