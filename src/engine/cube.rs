@@ -1,7 +1,7 @@
 //! A GPU: burn's cube backend carries the activations, our `CubeCL` kernels compute, on Vulkan, Metal or CUDA alike.
 //!
-//! Weights, history and activations stay on the device; of a token only its id crosses over, and back the likeliest ids
-//! or, where the sampler wants them all, the logits. Kernels are launched and not waited for, so that errors show late:
+//! Weights, history and activations stay on the device; of a token only its id crosses over, and back the id drawn, the
+//! likeliest ones or, where the sampler wants them all, the logits. Kernels are launched and not waited for, so that errors show late:
 //! [`Engine::check`] asks for them.
 
 pub mod kernels;
@@ -22,6 +22,7 @@ use cubecl::stream_id::StreamId;
 
 use self::kernels::argmax::{self, Candidates};
 use self::kernels::attention::{self, Queries, attention};
+use self::kernels::draw;
 use self::kernels::embed::embed;
 use self::kernels::experts::{self, ExpertWeights, Work};
 use self::kernels::history::{self, History};
@@ -36,7 +37,7 @@ use self::weights::Loader;
 use super::backend::{Engine, Routing};
 use super::candle::{self, Cpu, CpuExperts};
 use super::rope::Rope;
-use super::{Dense, EngineOptions, Error, KvType, Likeliest, sampler};
+use super::{Dense, Draw, Drawn, EngineOptions, Error, KvType, Likeliest, sampler};
 use crate::checkpoint::{Bf16, Config, Experts, Linear};
 
 type Burn<R> = CubeBackend<R, f32, i32, u32>;
@@ -528,6 +529,18 @@ impl<R: CubeRuntime> Engine for Cube<R> {
             argmax::top_k(&self.gpu, &logits, k, &self.candidates, &found);
         }
         Ok(argmax::best(&self.read(found)?))
+    }
+
+    fn draw(
+        &self,
+        x: Tensor<Self::Burn, 2>,
+        unembedding: &Self::Table,
+        draw: Draw,
+    ) -> Result<Drawn, Error> {
+        let logits = self.all_logits(x, unembedding);
+        let found = self.gpu.empty(draw::DRAWN);
+        draw::draw(&self.gpu, &logits, draw, &self.candidates, &found);
+        Ok(draw::drawn(&self.read(found)?))
     }
 }
 

@@ -8,14 +8,21 @@ use gptoss::checkpoint::Checkpoint;
 use gptoss::engine::cube::{Cube, Steps, Transfer};
 use gptoss::engine::devices::{self, Api, Device};
 use gptoss::engine::{
-    Cancel, Dense, EngineOptions, Error, KvType, LanguageModel, LoadProgress, LoadStep, Loaded,
-    load,
+    Cancel, Dense, Draw, EngineOptions, Error, KvType, LanguageModel, LoadProgress, LoadStep,
+    Loaded, load,
 };
 
 use crate::model::{GREEDY, bf16_history, exact, follows_the_reference, prefill, prompts};
 
 /// Logits of a GPU against the oracle.
 const LOGITS: f32 = 5e-3;
+
+/// A draw in the middle.
+const HALF: Draw = Draw {
+    temperature: 1.0,
+    min_p: 0.0,
+    at: 0.5,
+};
 
 /// Those that can be used, CUDA's too.
 fn everywhere() -> Vec<Device> {
@@ -139,6 +146,28 @@ fn a_token_costs_few_launches_no_memory_and_nothing_crosses_but_its_id() {
             assert!(now < memory + SMALL, "{memory}, then {now}");
         }
         assert_eq!(step(&[7], 40).1, 4 + 4 * 81);
+
+        let mut draw = |min_p| {
+            let before = model.device_figures().unwrap();
+            let draw = Draw { min_p, ..HALF };
+            let found = model.draw(&[7], draw, &Cancel::new()).unwrap();
+            assert!(found.unwrap().is_some());
+            let after = model.device_figures().unwrap();
+            (
+                after.launches - before.launches,
+                after.crossed - before.crossed,
+                after.memory,
+            )
+        };
+        let (_, _, memory) = draw(0.0);
+        for _ in 0..20 {
+            // Up: the id; back: the one drawn and whether all were finite.
+            let (launched, crossed, now) = draw(0.0);
+            assert_eq!((launched, crossed), (launches + 2, 4 + 8));
+            assert!(now < memory + SMALL, "{memory}, then {now}");
+        }
+        let (launched, crossed, _) = draw(0.1);
+        assert_eq!((launched, crossed), (launches + 3, 4 + 8));
     }
 }
 
@@ -219,6 +248,44 @@ fn the_likeliest_tokens_are_those_of_the_logits() {
             let least = found[k - 1].1;
             let better = logits.iter().filter(|logit| **logit > least + 1e-3).count();
             assert!(better < k, "{better} are likelier than the last of {k}");
+        }
+    }
+}
+
+#[test]
+fn draws_fall_where_the_logits_have_them() {
+    for device in everywhere() {
+        let mut model = model(&device, &exact());
+        let ids = &prompts()[3].ids;
+        prefill(model.as_mut(), ids, 512);
+        let (start, last) = (ids.len() - 1, &ids[ids.len() - 1..]);
+        // Of one token like the draws: more tokens have other kernels, which add up in another order.
+        model.truncate(start);
+        let logits = model.forward(last, 1, &Cancel::new()).unwrap().unwrap();
+        for (temperature, min_p) in [(1.0, 0.0), (3.0, 0.0), (2.0, 0.01)] {
+            let weight = |logit: &f32| {
+                let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                let p = f64::from((logit - largest) / temperature).exp();
+                if p < f64::from(min_p) { 0.0 } else { p }
+            };
+            let weights: Vec<f64> = logits.iter().map(weight).collect();
+            let total: f64 = weights.iter().sum();
+            for i in 0..16 {
+                let draw = Draw {
+                    temperature,
+                    min_p,
+                    at: f64::from(i) / 16.0,
+                };
+                model.truncate(start);
+                let found = model.draw(last, draw, &Cancel::new());
+                let id = found.unwrap().unwrap().unwrap() as usize;
+                let before = weights[..id].iter().sum::<f64>() / total;
+                let (from, to) = (before - 1e-5, before + weights[id] / total + 1e-5);
+                assert!(
+                    weights[id] > 0.0 && from <= draw.at && draw.at < to,
+                    "{device}: {id} by {draw:?}, which has {from} to {to}"
+                );
+            }
         }
     }
 }

@@ -7,6 +7,7 @@
 pub mod argmax;
 pub mod attention;
 pub mod copy;
+pub mod draw;
 pub mod embed;
 pub mod experts;
 pub mod history;

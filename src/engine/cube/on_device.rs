@@ -10,7 +10,8 @@ use super::kernels::copy::stream;
 use super::{Cube, Transfer};
 use crate::checkpoint::Checkpoint;
 use crate::engine::{
-    Cancel, DeviceFigures, EngineOptions, Error, LanguageModel, Likeliest, Loaded, weight_bytes,
+    Cancel, DeviceFigures, Draw, Drawn, EngineOptions, Error, LanguageModel, Likeliest, Loaded,
+    weight_bytes,
 };
 
 /// Tokens of the passes that warm up, and how many ids are wanted after them: each has kernels of its own.
@@ -24,6 +25,12 @@ const PASSES: [(usize, usize); 8] = [
     (1, 1),
     (1, 2),
 ];
+/// A draw that uses all its kernels.
+const DRAW: Draw = Draw {
+    temperature: 1.0,
+    min_p: 0.5,
+    at: 0.5,
+};
 /// Bytes of each of the two buffers between which a bandwidth is measured, where the device binds so many: more than
 /// the cache of any card.
 const BUFFER: u64 = 256 << 20;
@@ -82,6 +89,9 @@ impl<R: CubeRuntime> OnDevice<R> {
             loaded.truncate(0);
             pass.ok_or(Error::Stopped)?;
         }
+        let pass = loaded.draw(&[0], DRAW, progress.stop())?;
+        loaded.truncate(0);
+        pass.ok_or(Error::Stopped)?;
         Ok(Self {
             loaded,
             _room: room,
@@ -122,6 +132,15 @@ impl<R: CubeRuntime> LanguageModel for OnDevice<R> {
         cancel: &Cancel,
     ) -> Result<Option<Likeliest>, Error> {
         self.loaded.likeliest(tokens, k, cancel)
+    }
+
+    fn draw(
+        &mut self,
+        tokens: &[u32],
+        draw: Draw,
+        cancel: &Cancel,
+    ) -> Result<Option<Drawn>, Error> {
+        self.loaded.draw(tokens, draw, cancel)
     }
 
     fn describe(&self) -> String {

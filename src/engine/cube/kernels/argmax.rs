@@ -16,7 +16,8 @@ const CUBES: usize = 64;
 /// Logits that one cube sorts.
 const CHUNK: usize = 1024;
 
-/// Room for what goes from one launch to the next: pairs of key and id.
+/// Room for what goes from one launch to the next: pairs of key and id, or what else a search among logits keeps of each
+/// chunk of them.
 pub struct Candidates {
     first: Buffer,
     second: Buffer,
@@ -31,6 +32,11 @@ impl Candidates {
             first: gpu.empty(2 * MOST * chunks),
             second: gpu.empty(2 * MOST * again),
         }
+    }
+
+    /// Both rooms, each for at least a pair of words of each 1024 logits.
+    pub const fn pairs(&self) -> (&Buffer, &Buffer) {
+        (&self.first, &self.second)
     }
 }
 
