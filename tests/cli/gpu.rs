@@ -69,15 +69,16 @@ fn a_seed_gives_the_text_that_it_gives_on_the_cpu() {
     };
     let mut texts = Vec::new();
     for (seed, more) in [
-        ("7", &[][..]),
-        ("8", &["--temperature", "2"]),
-        ("9", &["--temperature", "2", "--min-p", "0.05"]),
+        ("7", &["--temperature", "1"][..]),
+        ("8", &["--temperature", "12"]),
+        ("9", &["--temperature", "12", "--min-p", "0.2"]),
     ] {
         let found = text(device, seed, more);
         let cpu = [more, &["--compute", "f32"]].concat();
         assert_eq!(found, text("cpu", seed, &cpu), "--seed {seed}");
         texts.push(found);
     }
+    // The toy is sure of itself: at 1 it says what it always says.
     assert!(texts[0] != texts[1] && texts[1] != texts[2], "{texts:?}");
 }
 

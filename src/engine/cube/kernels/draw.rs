@@ -4,6 +4,10 @@
 //! Each cube adds up what its block of logits weighs, relative to the largest of them; then one cube joins the blocks,
 //! finds the one in which the draw lies, and the token in it. Tokens below `min_p` can only be told once the
 //! largest logit of all is known: then the blocks are weighed again.
+#![allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "kernels lend shared memory"
+)]
 
 use cubecl::prelude::*;
 
@@ -106,7 +110,7 @@ fn joined(room: &mut SharedMemory<f32>, value: f32, #[comptime] largest: bool) -
     all
 }
 
-/// The logits of this cube: writes the largest and what all weigh relative to `beside`.
+/// The logits of this cube: writes `largest` and what all of them weigh relative to it.
 #[cube]
 fn weigh_block(
     room: &mut SharedMemory<f32>,

@@ -150,7 +150,9 @@ fn nothing_of_probability_0_is_drawn_at_either_end() {
                 *logit = 0.5;
             }
             check(&gpu, &logits, 1.0, 0.0);
-            logits.iter_mut().for_each(|logit| *logit /= 100.0);
+            for logit in &mut logits {
+                *logit /= 100.0;
+            }
             check(&gpu, &logits, 1.0, 0.9);
         }
     }
