@@ -11,7 +11,7 @@ use super::{Cube, Transfer};
 use crate::checkpoint::Checkpoint;
 use crate::engine::{
     Cancel, DeviceFigures, Draw, Drawn, EngineOptions, Error, LanguageModel, Likeliest, Loaded,
-    weight_bytes,
+    devices, weight_bytes,
 };
 
 /// Tokens of the passes that warm up, and how many ids are wanted after them: each has kernels of its own.
@@ -94,6 +94,7 @@ impl<R: CubeRuntime> OnDevice<R> {
         let pass = loaded.draw(&[0], DRAW, progress.stop())?;
         loaded.truncate(0);
         pass.ok_or(Error::Stopped)?;
+        devices::keep_kernels();
         Ok(Self {
             loaded,
             _room: room,
