@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 
-use super::args::{MachineArgs, ModelArgs, positive, whole};
+use super::args::{MachineArgs, ModelArgs, expected, positive, whole};
 use super::interrupt::Interrupt;
 use super::{Exit, config, model, print};
 use crate::checkpoint::Checkpoint;
@@ -20,6 +20,7 @@ use crate::cli::progress::of_load;
 use crate::engine::{self, Cancel};
 use crate::session::memory::{self, DevicePlan, Machine};
 use crate::session::{self, LoadOptions};
+use crate::settings::{self, Settings};
 use cost::Cost;
 use measure::{Bench, Kind, Peak, Test};
 use plan::{Asked, Plan};
@@ -87,12 +88,7 @@ pub struct Args {
 }
 
 fn repetitions(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(number) if (1..=MOST_REPETITIONS).contains(&number) => Ok(number),
-        _ => Err(format!(
-            "expected a whole number from 1 to {MOST_REPETITIONS}"
-        )),
-    }
+    settings::within(text, 1..=MOST_REPETITIONS).map_err(expected)
 }
 
 /// Runs `gptoss bench`.
@@ -112,7 +108,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(left_out) = &plan.left_out {
         progress.note("note:", left_out);
     }
-    check_memory(&checkpoint, &mut options, &plan, &progress)?;
+    check_memory(&checkpoint, &settings, &mut options, &plan, &progress)?;
     let interrupt = Interrupt::install(progress.eraser()).context("cannot handle signals")?;
     let mut report = measure(args, &checkpoint, &options, &plan, &progress, &interrupt)?;
     report.load += opened;
@@ -164,6 +160,7 @@ impl Plan {
 /// Says what memory will be like, and chooses the device by it.
 fn check_memory(
     checkpoint: &Checkpoint,
+    settings: &Settings,
     options: &mut LoadOptions,
     plan: &Plan,
     progress: &Progress,
@@ -171,7 +168,7 @@ fn check_memory(
     let (config, weights) = (&checkpoint.config, checkpoint.summary().weight_bytes());
     let (kv_type, dense, positions) = (options.kv_type, options.dense, plan.positions());
     let on_device = DevicePlan::new(config, weights, kv_type, dense, Some(positions));
-    if let Some(note) = model::choose_device(options, &on_device)? {
+    if let Some(note) = model::choose_device(options, &on_device, settings.gpu_memory)? {
         progress.note("note:", &note);
     }
     let needed = memory::Plan::new(config, weights, kv_type, dense, positions);
