@@ -29,7 +29,7 @@ use self::kernels::linear::{Matrix, linear};
 use self::kernels::norm::rms_norm;
 use self::kernels::route::route;
 use self::kernels::{Buffer, Gpu};
-pub use self::on_device::{OnDevice, load};
+pub use self::on_device::{OnDevice, bandwidth, load};
 use self::transfer::Upload;
 pub use self::transfer::{Steps, Transfer};
 use self::weights::Loader;
