@@ -24,6 +24,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 pub use generator::{CHUNK, Event, Finish, Generator, Output, Request, Stats};
 pub use progress::{LoadProgress, LoadStep};
@@ -367,14 +368,6 @@ pub trait LanguageModel: Send {
     fn device_figures(&self) -> Option<DeviceFigures> {
         None
     }
-
-    /// Measures how fast the memory of the device is, in bytes a second; `None` for the CPU.
-    ///
-    /// # Errors
-    /// [`Error::Device`] and [`Error::Gpu`] where the device failed.
-    fn device_bandwidth(&self) -> Result<Option<f64>, Error> {
-        Ok(None)
-    }
 }
 
 /// How a device other than the CPU was used since the model was loaded.
@@ -540,11 +533,76 @@ fn on_gpu(
             unreachable_patterns,
             reason = "what this build has none of is not listed as usable"
         )]
-        api => Err(Error::Device(format!(
-            "`{device}`: {}",
-            api.missing().unwrap_or("this build cannot use it")
-        ))),
+        api => Err(without(device, api)),
     }
+}
+
+/// How fast the memory of a device is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bandwidth {
+    /// Bytes that are read and written together.
+    pub bytes_per_second: f64,
+    /// How long it took to open the device first.
+    pub opening: Duration,
+}
+
+/// Measures how fast the memory of the device of `options` is, with at most `most` bytes of it; `None` for the CPU.
+///
+/// # Errors
+/// [`Error::Device`] and [`Error::Gpu`] where the device failed.
+pub fn device_bandwidth(
+    options: &EngineOptions,
+    most: Option<u64>,
+) -> Result<Option<Bandwidth>, Error> {
+    let Chosen::Gpu(device) = devices::choose(&options.device, 0)?.0 else {
+        return Ok(None);
+    };
+    let start = Instant::now();
+    let most = most.or(device.memory).unwrap_or(u64::MAX);
+    let (bytes_per_second, measuring) = bandwidth_of(&device, options, most)?;
+    Ok(Some(Bandwidth {
+        bytes_per_second,
+        opening: start.elapsed().saturating_sub(measuring),
+    }))
+}
+
+/// Bytes a second of the memory of `device`, and how long measuring took.
+#[cfg_attr(
+    not(any(feature = "wgpu", feature = "cuda")),
+    allow(unused_variables, reason = "a build with neither has no device")
+)]
+fn bandwidth_of(
+    device: &devices::Device,
+    options: &EngineOptions,
+    most: u64,
+) -> Result<(f64, Duration), Error> {
+    match device.api {
+        #[cfg(feature = "wgpu")]
+        devices::Api::Metal | devices::Api::Vulkan => {
+            let open = devices::open_wgpu(device, options.kernel_cache.as_deref())?;
+            let measured = cube::bandwidth::<cubecl::wgpu::WgpuRuntime>(&open.device, most);
+            open.check()?;
+            measured
+        }
+        #[cfg(all(feature = "cuda", not(target_os = "macos")))]
+        devices::Api::Cuda => {
+            let id = devices::open_cuda(device, options.kernel_cache.as_deref())?;
+            cube::bandwidth::<cubecl::cuda::CudaRuntime>(&id, most)
+        }
+        #[allow(
+            unreachable_patterns,
+            reason = "what this build has none of is not listed as usable"
+        )]
+        api => Err(without(device, api)),
+    }
+}
+
+/// Why a build without `api` cannot compute on `device`.
+fn without(device: &devices::Device, api: devices::Api) -> Error {
+    Error::Device(format!(
+        "`{device}`: {}",
+        api.missing().unwrap_or("this build cannot use it")
+    ))
 }
 
 /// What a driver says, on one line.

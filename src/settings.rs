@@ -5,6 +5,7 @@
 
 mod file;
 mod given;
+mod number;
 mod paths;
 
 use std::ffi::OsString;
@@ -12,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use given::{Given, KEYS, MOST_THREADS, variable};
+pub use number::{decimal, size, whole, within};
 pub use paths::Paths;
 
 use crate::session::{Compute, Dense, DeviceChoice, KvType, Reasoning, Sampling};
@@ -122,6 +124,18 @@ impl From<&str> for Choice<String> {
     }
 }
 
+/// Who said what a setting is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// The command line.
+    #[default]
+    Flag,
+    /// The environment.
+    Variable,
+    /// The configuration file.
+    File,
+}
+
 /// What was decided.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, clippy::struct_excessive_bools)]
@@ -132,10 +146,14 @@ pub struct Settings {
     pub sampling: Sampling,
     pub max_tokens: Option<usize>,
     pub context: Option<usize>,
+    /// Who said it, for errors: what the model holds is known later.
+    pub context_source: Source,
     pub kv_type: KvType,
     pub device: DeviceChoice,
     /// Layers whose experts a GPU holds; `None`: as many as fit.
     pub gpu_layers: Option<usize>,
+    /// The most bytes of a GPU's memory to plan with; `None`: all that it has.
+    pub gpu_memory: Option<u64>,
     pub compute: Option<Compute>,
     pub dense: Dense,
     /// A set of CPU kernels by name.
@@ -159,9 +177,11 @@ impl Default for Settings {
             sampling: Sampling::default(),
             max_tokens: None,
             context: None,
+            context_source: Source::default(),
             kv_type: KvType::default(),
             device: DeviceChoice::default(),
             gpu_layers: None,
+            gpu_memory: None,
             compute: None,
             dense: Dense::default(),
             kernels: None,
@@ -239,7 +259,16 @@ pub fn gather(
         ..Given::default()
     };
     let environment = Given::from_env(&env)?;
-    Ok(flags.or(no_color).or(environment).or(file))
+    let context_source = match (flags.context, environment.context, file.context) {
+        (Some(_), ..) => Some(Source::Flag),
+        (None, Some(_), _) => Some(Source::Variable),
+        (None, None, Some(_)) => Some(Source::File),
+        (None, None, None) => None,
+    };
+    Ok(Given {
+        context_source,
+        ..flags.or(no_color).or(environment).or(file)
+    })
 }
 
 /// [`gather`], and the defaults for the rest.

@@ -1,6 +1,5 @@
 //! The flags of `run` and `info`, and those that other commands share. Strings become values here; the inside never sees one.
 
-use std::num::IntErrorKind;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -11,7 +10,7 @@ use super::model;
 use crate::hub::ModelRef;
 use crate::session::{Compute, Dense, DeviceChoice, KvType, LoadOptions, LoadProgress, Reasoning};
 use crate::settings::{
-    COMPUTE, Choice, DENSE, Given, KV_TYPES, MOST_THREADS, Named, Paths, Settings,
+    self, COMPUTE, Choice, DENSE, Given, KV_TYPES, MOST_THREADS, Named, Paths, Settings,
 };
 
 /// Which model and how its history is kept.
@@ -38,6 +37,8 @@ pub struct Info {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub device: DeviceArgs,
 }
 
 /// `gptoss run`
@@ -154,14 +155,29 @@ pub struct SamplingArgs {
     pub max_tokens: Option<usize>,
 }
 
-/// What to run on.
+/// Which device, and what of it.
 #[derive(Args, Debug)]
 #[command(next_help_heading = MACHINE)]
-pub struct MachineArgs {
+pub struct DeviceArgs {
     /// What to run on: `auto`, `cpu`, `vulkan`, `metal` or `cuda`, and which of several: `vulkan:1`; `gptoss devices`
     /// lists them [default: auto]
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<DeviceChoice>,
+    /// Keep the experts of the first N layers only on the GPU, those of the others on the CPU [default: as many as fit]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
+    pub gpu_layers: Option<usize>,
+    /// Plan with at most SIZE of the GPU's memory, as `8GB`, `7.5GB`, `11GiB` or bytes; other programs have the rest
+    /// [default: all of it]
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
+    pub gpu_memory: Option<u64>,
+}
+
+/// What to run on, and with what.
+#[derive(Args, Debug)]
+#[command(next_help_heading = MACHINE)]
+pub struct MachineArgs {
+    #[command(flatten)]
+    pub device: DeviceArgs,
     /// How far activations are rounded for products [default: auto]
     #[arg(long, value_name = "TYPE", value_parser = named(COMPUTE))]
     pub compute: Option<Choice<Compute>>,
@@ -171,9 +187,6 @@ pub struct MachineArgs {
     /// CPU kernels by name, or `auto`: the fastest [default: auto]
     #[arg(long, value_name = "NAME")]
     pub kernels: Option<String>,
-    /// Keep the experts of the first N layers only on the GPU, those of the others on the CPU [default: as many as fit]
-    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true)]
-    pub gpu_layers: Option<usize>,
     /// Threads to compute with on the CPU [default: one per core]
     #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     pub threads: Option<usize>,
@@ -207,17 +220,27 @@ impl SamplingArgs {
     }
 }
 
-impl MachineArgs {
+impl DeviceArgs {
     /// What these flags say.
     pub fn given(&self) -> Given {
         Given {
             device: self.device,
+            gpu_layers: self.gpu_layers,
+            gpu_memory: self.gpu_memory,
+            ..Given::default()
+        }
+    }
+}
+
+impl MachineArgs {
+    /// What these flags say.
+    pub fn given(&self) -> Given {
+        Given {
             compute: self.compute,
             dense: self.dense,
             kernels: self.kernels.as_deref().map(Choice::from),
-            gpu_layers: self.gpu_layers,
             threads: self.threads,
-            ..Given::default()
+            ..self.device.given()
         }
     }
 
@@ -226,8 +249,9 @@ impl MachineArgs {
     /// # Errors
     /// When this machine cannot do it so.
     pub fn load_options(&self, settings: &Settings) -> anyhow::Result<LoadOptions> {
-        // Experts that stay on the CPU are computed by its kernels.
-        let cpu_idle = settings.device.is_gpu() && settings.gpu_layers.is_none();
+        // Experts that stay on the CPU, or may have to, are computed by its kernels.
+        let whole = settings.gpu_layers.is_none() && settings.gpu_memory.is_none();
+        let cpu_idle = settings.device.is_gpu() && whole;
         let kernels = self.kernels.as_deref().filter(|name| *name != "auto");
         if let (Some(kernels), true) = (kernels, cpu_idle) {
             return Err(Failure::usage(
@@ -320,24 +344,22 @@ pub fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
 }
 
 fn whole_from<T: TryFrom<u64>>(least: u64, text: &str) -> Result<T, String> {
-    match text.parse::<u64>() {
-        Ok(number) if number >= least => {
-            T::try_from(number).map_err(|_| format!("expected a whole number up to {}", usize::MAX))
-        }
-        Err(error) if *error.kind() == IntErrorKind::PosOverflow => {
-            Err(format!("expected a whole number up to {}", u64::MAX))
-        }
-        _ => Err(format!("expected a whole number from {least} on")),
-    }
+    settings::whole(text, least).map_err(expected)
 }
 
 fn threads(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(number) if (1..=MOST_THREADS).contains(&number) => Ok(number),
-        _ => Err(format!("expected a whole number from 1 to {MOST_THREADS}")),
-    }
+    settings::within(text, 1..=MOST_THREADS).map_err(expected)
 }
 
 fn number(text: &str) -> Result<f32, String> {
-    text.parse().map_err(|_| "expected a number".to_owned())
+    settings::decimal(text).map_err(expected)
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    settings::size(text).map_err(expected)
+}
+
+/// What is wrong with a value, as clap says it.
+pub fn expected(what: impl AsRef<str>) -> String {
+    format!("expected {}", what.as_ref())
 }

@@ -7,24 +7,27 @@ mod plan;
 mod progress;
 mod report;
 mod tokens;
+mod worker;
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use super::args::{MachineArgs, ModelArgs, positive, whole};
+use super::args::{MachineArgs, ModelArgs, expected, positive, whole};
 use super::interrupt::Interrupt;
 use super::{Exit, config, model, print};
 use crate::checkpoint::Checkpoint;
 use crate::cli::progress::of_load;
-use crate::engine::{self, Cancel};
+use crate::engine::{self, Cancel, InUse};
 use crate::session::memory::{self, DevicePlan, Machine};
 use crate::session::{self, LoadOptions};
+use crate::settings::{self, Settings};
 use cost::Cost;
 use measure::{Bench, Kind, Peak, Test};
 use plan::{Asked, Plan};
 use progress::Progress;
-use report::{Measured, OnDevice, Report, Statistics};
+use report::{Measured, OnDevice, Report, Split, Statistics};
 use tokens::Routing;
 
 const OUTPUT: &str = "Output";
@@ -39,7 +42,8 @@ Every --prompt and every --gen is measured at every --depth. In the table:
   tokens/s     the median of the repetitions; spread is how far the furthest lies from it
   reads/token  bytes of weights and history that a decoded token must read
   ceiling      tokens/s at which that takes all of the memory bandwidth, which is measured before
-               and after the tests, on a GPU by copying within its memory; reached is the share of it
+               and after the tests, on a GPU by copying within its memory; reached is the share of it.
+               What experts on the CPU read is counted at its bandwidth, and stands after a +
   arithmetic   operations of a prefill, two to a multiplication and addition
 Load is without the vocabulary. A start is cold if weights came from the disk until the first token.
 
@@ -87,12 +91,7 @@ pub struct Args {
 }
 
 fn repetitions(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(number) if (1..=MOST_REPETITIONS).contains(&number) => Ok(number),
-        _ => Err(format!(
-            "expected a whole number from 1 to {MOST_REPETITIONS}"
-        )),
-    }
+    settings::within(text, 1..=MOST_REPETITIONS).map_err(expected)
 }
 
 /// Runs `gptoss bench`.
@@ -112,9 +111,18 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(left_out) = &plan.left_out {
         progress.note("note:", left_out);
     }
-    check_memory(&checkpoint, &mut options, &plan, &progress)?;
+    check_memory(&checkpoint, &settings, &mut options, &plan, &progress)?;
     let interrupt = Interrupt::install(progress.eraser()).context("cannot handle signals")?;
-    let mut report = measure(args, &checkpoint, &options, &plan, &progress, &interrupt)?;
+    let job = Job {
+        args,
+        checkpoint: &checkpoint,
+        options: &options,
+        plan: &plan,
+        progress: &progress,
+        interrupt: &interrupt,
+        gpu_memory: settings.gpu_memory,
+    };
+    let mut report = job.measure()?;
     report.load += opened;
     progress.clear();
 
@@ -164,6 +172,7 @@ impl Plan {
 /// Says what memory will be like, and chooses the device by it.
 fn check_memory(
     checkpoint: &Checkpoint,
+    settings: &Settings,
     options: &mut LoadOptions,
     plan: &Plan,
     progress: &Progress,
@@ -171,7 +180,7 @@ fn check_memory(
     let (config, weights) = (&checkpoint.config, checkpoint.summary().weight_bytes());
     let (kv_type, dense, positions) = (options.kv_type, options.dense, plan.positions());
     let on_device = DevicePlan::new(config, weights, kv_type, dense, Some(positions));
-    if let Some(note) = model::choose_device(options, &on_device)? {
+    if let Some(note) = model::choose_device(options, &on_device, settings.gpu_memory)? {
         progress.note("note:", &note);
     }
     let needed = memory::Plan::new(config, weights, kv_type, dense, positions);
@@ -183,114 +192,156 @@ fn check_memory(
     Ok(())
 }
 
-/// Bandwidth, load, first token, the tests, bandwidth: in this order, and what a signal leaves of it.
-fn measure(
-    args: &Args,
-    checkpoint: &Checkpoint,
-    options: &LoadOptions,
-    plan: &Plan,
-    progress: &Progress,
-    interrupt: &Interrupt,
-) -> anyhow::Result<Report> {
-    let on_device = options.device.is_gpu();
-    let cost = Cost::new(checkpoint, options, on_device);
-    let of_cpu = (!on_device).then(|| options.in_use()).transpose()?;
-    let mut bandwidth = Vec::new();
-    if let Some(in_use) = &of_cpu {
-        progress.say("measuring the memory bandwidth");
-        bandwidth.push(bandwidth::measure(in_use.threads));
+/// What is measured, and on what.
+struct Job<'a> {
+    args: &'a Args,
+    checkpoint: &'a Checkpoint,
+    options: &'a LoadOptions,
+    plan: &'a Plan,
+    progress: &'a Progress,
+    interrupt: &'a Interrupt,
+    /// The most bytes of a GPU's memory to take.
+    gpu_memory: Option<u64>,
+}
+
+/// Bytes a second of the device's memory and of the CPU's, each where it computes.
+#[derive(Default)]
+struct Bandwidths {
+    device: Vec<f64>,
+    host: Vec<f64>,
+}
+
+impl Job<'_> {
+    /// Bandwidth, load, first token, the tests, bandwidth: in this order, and what a signal leaves of it.
+    fn measure(&self) -> anyhow::Result<Report> {
+        let Self {
+            args,
+            checkpoint,
+            options,
+            plan,
+            progress,
+            ..
+        } = self;
+        let on_device = options.device.is_gpu();
+        let cost = Cost::new(checkpoint, options, on_device);
+        let split = cost.host_bytes() > 0;
+        let of_cpu = (split || !on_device)
+            .then(|| options.in_use())
+            .transpose()?;
+        let cancel = Cancel::new();
+        let mut bandwidths = Bandwidths::default();
+        // The buffers need the room that the model has afterwards.
+        let opening = self.read_bandwidths(&mut bandwidths, of_cpu, &cancel)?;
+
+        progress.say("loading");
+        let peak = Arc::new(Peak::default());
+        let read_before = memory::read_from_disk();
+        let loading = Instant::now();
+        let look = |step| progress.say(&format!("loading{}", of_load(step)));
+        let model = options
+            .progress
+            .watched(look, || peak.watch(|| engine::load(checkpoint, options)))
+            .map_err(session::Error::from)?;
+        let load = opening + loading.elapsed();
+        self.interrupt.arm(&cancel);
+
+        let (run, figures) = (model.describe(), model.device_figures());
+        let bench = Bench {
+            tokens: tokens::token_ids(args.routing, model.vocab_size(), plan.positions()),
+            model,
+            held: 0,
+            logits: Vec::new(),
+            repetitions: args.repetitions,
+            cancel: cancel.clone(),
+            peak: Arc::clone(&peak),
+            progress: (*progress).clone(),
+        };
+        progress.say("first token");
+        let (short, tests) = (SHORT.min(plan.positions()), plan.tests());
+        let outcome = worker::run(bench, short, &tests).map_err(session::Error::from)?;
+        // The buffers of the second reading are no memory of the model.
+        let peak_rss = memory::peak_rss();
+        drop(outcome.bench);
+        if !cancel.is_cancelled() {
+            self.read_bandwidths(&mut bandwidths, of_cpu, &cancel)?;
+        }
+        let Bandwidths { device, host } = bandwidths;
+        let (bandwidth, host) = if on_device {
+            (device, host)
+        } else {
+            (host, Vec::new())
+        };
+        Ok(Report {
+            source: checkpoint.source.clone(),
+            weights: checkpoint.summary().weight_bytes(),
+            run,
+            name: options.device.to_string(),
+            cpu: of_cpu,
+            dense: options.dense,
+            kv_type: options.kv_type,
+            device: figures.map(|figures| OnDevice {
+                per_token: outcome.per_token,
+                memory: outcome.memory.unwrap_or(figures.memory),
+            }),
+            load,
+            from_disk: read_before
+                .zip(outcome.from_disk)
+                .map(|(before, after)| after.saturating_sub(before)),
+            first_token: outcome.first_token.map(|time| (time, short)),
+            memory: peak.most(),
+            peak_rss,
+            bandwidth,
+            split: split.then(|| Split {
+                gpu_layers: options.gpu_layers.unwrap_or(0),
+                reads: cost.host_bytes() as f64,
+                bandwidth: host,
+            }),
+            interrupted: cancel.is_cancelled(),
+            routing: args.routing,
+            repetitions: args.repetitions,
+            results: results(&cost, &tests, &outcome.times),
+        })
     }
 
-    progress.say("loading");
-    let peak = Peak::default();
-    let read_before = memory::read_from_disk();
-    let loading = Instant::now();
-    let look = |step| progress.say(&format!("loading{}", of_load(step)));
-    let model = options
-        .progress
-        .watched(look, || peak.watch(|| engine::load(checkpoint, options)))
-        .map_err(session::Error::from)?;
-    let load = loading.elapsed();
-    if on_device {
-        progress.say("measuring the memory bandwidth");
-        bandwidth.extend(model.device_bandwidth().map_err(session::Error::from)?);
+    /// Reads how fast the memories are that the model is in, and gives how long a device took to open. A stop in between
+    /// leaves the rest out.
+    fn read_bandwidths(
+        &self,
+        bandwidths: &mut Bandwidths,
+        of_cpu: Option<InUse>,
+        cancel: &Cancel,
+    ) -> anyhow::Result<Duration> {
+        self.progress.say("measuring the memory bandwidth");
+        let of_device = engine::device_bandwidth(self.options, self.gpu_memory)
+            .map_err(session::Error::from)?;
+        bandwidths
+            .device
+            .extend(of_device.map(|device| device.bytes_per_second));
+        if let Some(in_use) = of_cpu
+            && !cancel.is_cancelled()
+        {
+            bandwidths.host.push(bandwidth::measure(in_use.threads));
+        }
+        Ok(of_device.map_or(Duration::ZERO, |device| device.opening))
     }
-    let cancel = Cancel::new();
-    interrupt.arm(&cancel);
+}
 
-    let mut bench = Bench {
-        tokens: tokens::token_ids(args.routing, model.vocab_size(), plan.positions()),
-        model,
-        held: 0,
-        logits: Vec::new(),
-        per_token: None,
-        repetitions: args.repetitions,
-        cancel: &cancel,
-        peak: &peak,
-        progress,
-    };
-    progress.say("first token");
-    let short = SHORT.min(plan.positions());
-    let first_token = bench
-        .first_token(short)
-        .map_err(session::Error::from)?
-        .map(|time| (time, short));
-    let from_disk = read_before
-        .zip(memory::read_from_disk())
-        .map(|(before, after)| after.saturating_sub(before));
-
-    let mut results = Vec::new();
-    for test in plan.tests() {
-        let times = bench.run(test).map_err(session::Error::from)?;
+/// The tests of which there are times, with what they came to.
+fn results(cost: &Cost, tests: &[Test], times: &[Vec<Duration>]) -> Vec<Measured> {
+    let measured = |(test, times): (&Test, &Vec<Duration>)| {
         let rates = times
             .iter()
             .map(|time| test.tokens as f64 / time.as_secs_f64());
-        let Some(rate) = Statistics::of(rates.collect()) else {
-            break;
-        };
-        let cost = match test.kind {
-            Kind::Decode => cost.decode_bytes(test.depth, test.tokens),
-            Kind::Prefill => cost.prefill_operations(test.depth, test.tokens) / test.tokens as f64,
-        };
-        results.push(Measured { test, rate, cost });
-        progress.done();
-    }
-    // The buffer of the second reading is no memory of the model, and needs room.
-    let peak_rss = memory::peak_rss();
-    let Bench {
-        model, per_token, ..
-    } = bench;
-    let run = model.describe();
-    let device = model.device_figures().map(|figures| OnDevice {
-        per_token,
-        memory: figures.memory,
-    });
-    if !cancel.is_cancelled() {
-        progress.say("measuring the memory bandwidth");
-        match &of_cpu {
-            None => bandwidth.extend(model.device_bandwidth().map_err(session::Error::from)?),
-            Some(in_use) => {
-                drop(model);
-                bandwidth.push(bandwidth::measure(in_use.threads));
-            }
-        }
-    }
-    Ok(Report {
-        source: checkpoint.source.clone(),
-        weights: checkpoint.summary().weight_bytes(),
-        run,
-        cpu: of_cpu,
-        dense: options.dense,
-        kv_type: options.kv_type,
-        device,
-        load,
-        from_disk,
-        first_token,
-        memory: peak.most(),
-        peak_rss,
-        bandwidth,
-        routing: args.routing,
-        repetitions: args.repetitions,
-        results,
-    })
+        Some(Measured {
+            test: *test,
+            rate: Statistics::of(rates.collect())?,
+            cost: match test.kind {
+                Kind::Decode => cost.decode_bytes(test.depth, test.tokens),
+                Kind::Prefill => {
+                    cost.prefill_operations(test.depth, test.tokens) / test.tokens as f64
+                }
+            },
+        })
+    };
+    tests.iter().zip(times).filter_map(measured).collect()
 }

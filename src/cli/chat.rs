@@ -347,7 +347,7 @@ fn load(
     };
     let (kv_type, dense, context) = (options.kv_type, options.dense, options.context);
     let on_device = DevicePlan::new(config, weights, kv_type, dense, context);
-    let note = model::choose_device(&mut options, &on_device)?;
+    let note = model::choose_device(&mut options, &on_device, settings.gpu_memory)?;
     let plan = Plan::new(config, weights, kv_type, dense, context.unwrap_or(0));
     let warning = match Machine::here().filter(|_| !options.device.is_gpu()) {
         Some(machine) => model::check_memory(&plan, machine)?,

@@ -26,8 +26,10 @@ pub fn load(flags: Given) -> anyhow::Result<Given> {
 
 fn failure(error: &settings::Error) -> anyhow::Error {
     let hint = match error {
+        // A setting that cannot be meant is as wrong as a flag.
         settings::Error::Config { .. } | settings::Error::Variable { .. } => {
-            "`gptoss config` prints every setting with its default"
+            let hint = "`gptoss config` prints every setting with its default";
+            return Failure::usage(error.to_string(), hint).into();
         }
         settings::Error::Read { .. } => "`gptoss config --paths` says where it is looked for",
         settings::Error::Home { .. } => "",

@@ -1,4 +1,4 @@
-//! `gptoss info`: what a checkpoint holds, what it needs, and whether it fits here.
+//! `gptoss info`: what a checkpoint holds, what it needs, and whether it fits here and the device it would run on.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::args;
 use super::config;
-use super::model;
+use super::model::{self, Place, Room};
 use crate::checkpoint::{Checkpoint, LayerType, Layout, Summary};
 use crate::hub::{ModelRef, decimal_bytes as bytes};
-use crate::session::memory::{Fit, Machine, Plan};
+use crate::session::memory::{DevicePlan, Fit, Machine, Plan};
 
 /// What is said of the built-in model.
 const TOY: &str = "a toy that exercises the program: it knows greetings, capitals and the like, is often \
@@ -50,8 +50,30 @@ struct Facts<'a> {
     machine_bytes: Option<u64>,
     available_bytes: Option<u64>,
     fits: Option<Fit>,
+    #[serde(flatten)]
+    device: DeviceFacts,
     toy: bool,
     files: Vec<FileFacts>,
+}
+
+/// What the model would run on. All but the first are `null` for the CPU.
+#[derive(Debug, Default, Serialize)]
+struct DeviceFacts {
+    /// As `--device` takes it.
+    device: String,
+    device_name: Option<String>,
+    /// Bytes that may be taken of its memory, also `null` where they are not known.
+    device_memory_bytes: Option<u64>,
+    /// Tokens that there is to be room for.
+    device_context: Option<usize>,
+    /// Bytes for them and what is asked for of the weights.
+    device_needed_bytes: Option<u64>,
+    device_fits: Option<bool>,
+    /// Layers whose experts are on it, or would fit; `null` where not even the rest does.
+    gpu_layers: Option<usize>,
+    /// For people, a line each.
+    #[serde(skip)]
+    said: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -65,7 +87,7 @@ struct FileFacts {
 /// # Errors
 /// When there is no such model, it is not here, or its files are not what they should be.
 pub fn run(args: &args::Info) -> anyhow::Result<Vec<u8>> {
-    let settings = config::load(args.model.given())?.settings();
+    let settings = config::load(args.model.given().or(args.device.given()))?.settings();
     let checkpoint = model::open(&settings, false)?;
     let toy = model::named(&settings)? == ModelRef::Tiny;
     let summary = checkpoint.summary();
@@ -79,7 +101,19 @@ pub fn run(args: &args::Info) -> anyhow::Result<Vec<u8>> {
         settings.dense,
         context,
     );
-    let facts = Facts::new(&checkpoint, &summary, &plan, Machine::here(), toy);
+    let on_device = DevicePlan::new(
+        &checkpoint.config,
+        summary.weight_bytes(),
+        settings.kv_type,
+        settings.dense,
+        settings.context,
+    )
+    .with_gpu_layers(settings.gpu_layers);
+    let place = model::place(settings.device, &on_device, settings.gpu_memory)?;
+    let facts = Facts {
+        device: DeviceFacts::new(place, &on_device),
+        ..Facts::new(&checkpoint, &summary, &plan, Machine::here(), toy)
+    };
     let mut text = if args.json {
         serde_json::to_string_pretty(&facts)?
     } else {
@@ -138,6 +172,7 @@ impl<'a> Facts<'a> {
             machine_bytes: machine.map(|machine| machine.total),
             available_bytes: machine.map(|machine| machine.available),
             fits: machine.map(|machine| plan.fit(machine)),
+            device: DeviceFacts::default(),
             toy,
             files: summary
                 .files
@@ -250,6 +285,9 @@ impl<'a> Facts<'a> {
                 ),
             );
         }
+        for (line, said) in self.device.said.iter().enumerate() {
+            row(if line == 0 { "device" } else { "" }, said.clone());
+        }
         if whole {
             row(
                 "",
@@ -257,6 +295,68 @@ impl<'a> Facts<'a> {
             );
         }
         text
+    }
+}
+
+impl DeviceFacts {
+    fn new(place: Place, plan: &DevicePlan) -> Self {
+        let all = plan.gpu_layers.unwrap_or(plan.layers).min(plan.layers);
+        let (room, layers, fits) = match place {
+            Place::Cpu(why) => {
+                let why = why.unwrap_or_else(|| "no GPU is used".to_owned());
+                return Self {
+                    device: "cpu".to_owned(),
+                    said: vec![format!("cpu ({why})")],
+                    ..Self::default()
+                };
+            }
+            Place::Gpu(room) => (room, Some(all), true),
+            Place::Part(room, layers) => (room, Some(layers), false),
+            Place::TooSmall(room) => {
+                let layers = room.memory.and_then(|memory| plan.layers_in(memory));
+                (room, layers, false)
+            }
+        };
+        let of = plan.layers;
+        let comes_to = match (fits, layers) {
+            (true, _) if all < of => format!("it fits with the experts of {all} of {of} layers"),
+            (true, _) => "it fits".to_owned(),
+            (false, Some(layers)) => {
+                format!("the experts of {layers} of {of} layers fit (--gpu-layers {layers})")
+            }
+            (false, None) => {
+                let way = room.memory.and_then(|memory| plan.way_into(memory));
+                let way = way.map_or_else(String::new, |flags| format!(", it would with {flags}"));
+                format!("it does not fit, not even without experts{way}")
+            }
+        };
+        let Room {
+            device,
+            memory,
+            capped,
+        } = room;
+        let memory_said = match (memory, capped) {
+            (None, _) => "memory unknown".to_owned(),
+            (Some(memory), false) => bytes(memory),
+            (Some(memory), true) => format!("{} of its memory (`gpu-memory`)", bytes(memory)),
+        };
+        Self {
+            device: device.to_string(),
+            said: vec![
+                format!("{device} ({}), {memory_said}", device.name),
+                format!(
+                    "{} with a context of {}: {comes_to}",
+                    bytes(plan.needed()),
+                    plan.context
+                ),
+            ],
+            device_name: Some(device.name),
+            device_memory_bytes: memory,
+            device_context: Some(plan.context),
+            device_needed_bytes: Some(plan.needed()),
+            device_fits: Some(fits),
+            gpu_layers: layers,
+        }
     }
 }
 

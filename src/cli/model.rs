@@ -1,14 +1,16 @@
 //! From the name of a model to its checkpoint, and whether there is memory for it.
 
+mod device;
+
 use anyhow::Context;
 
 use super::error::Failure;
 use super::pull;
 use crate::checkpoint::{Checkpoint, Config};
 use crate::hub::{Hub, Located, ModelRef, decimal_bytes as bytes};
-use crate::session::memory::{DevicePlan, Fit, Machine, Plan};
-use crate::session::{Compute, DeviceChoice, LoadOptions, devices};
-use crate::settings::Settings;
+use crate::session::memory::{Fit, Machine, Plan};
+use crate::settings::{Settings, Source};
+pub use device::{Place, Room, check_device, choose_device, place};
 
 /// Opens the model of the settings. What is not there is offered for download when `interactive`.
 ///
@@ -81,11 +83,21 @@ fn config(settings: &Settings) -> anyhow::Result<Option<Config>> {
 fn check_context(settings: &Settings, config: &Config) -> anyhow::Result<()> {
     let most = config.max_position_embeddings;
     match settings.context {
-        Some(context) if context > most => Err(Failure::usage(
-            format!("--context {context} is more than the {most} positions of this model"),
-            format!("give at most {most}, or leave --context out"),
-        )
-        .into()),
+        Some(context) if context > most => {
+            let (name, given) = match settings.context_source {
+                Source::Flag => ("--context", format!("--context {context}")),
+                Source::Variable => ("GPTOSS_CONTEXT", format!("GPTOSS_CONTEXT={context}")),
+                Source::File => (
+                    "`context`",
+                    format!("`context = {context}` in the configuration"),
+                ),
+            };
+            Err(Failure::usage(
+                format!("{given} is more than the {most} positions of this model"),
+                format!("give at most {most}, or leave {name} out"),
+            )
+            .into())
+        }
         _ => Ok(()),
     }
 }
@@ -95,122 +107,10 @@ fn check_context(settings: &Settings, config: &Config) -> anyhow::Result<()> {
 /// # Errors
 /// When there can be no model of that name.
 pub fn named(settings: &Settings) -> anyhow::Result<ModelRef> {
-    settings
-        .model
-        .parse()
-        .context("the `model` that is configured cannot be used")
-}
-
-/// Whether there is such a device, which is known before the model is.
-///
-/// # Errors
-/// When a device that was asked for by name is not there or cannot be used.
-pub fn check_device(choice: DeviceChoice) -> anyhow::Result<()> {
-    match devices::choose(&choice, 0) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(Failure::new(error.to_string(), error.way_out()).into()),
-    }
-}
-
-/// Makes of the device of `options` the one that `plan` comes to, and gives what is worth saying about that.
-///
-/// # Errors
-/// When a device that was asked for by name is not there, cannot be used, or is too small.
-pub fn choose_device(
-    options: &mut LoadOptions,
-    plan: &DevicePlan,
-) -> anyhow::Result<Option<String>> {
-    let chosen = device_for(options, plan)?;
-    let notes = [chosen, compiled_anew(options)].into_iter().flatten();
-    let notes: Vec<String> = notes.collect();
-    Ok((!notes.is_empty()).then(|| notes.join("; ")))
-}
-
-/// That compiled kernels cannot be kept for the next start, where a GPU needs them, and the way out; once.
-fn compiled_anew(options: &LoadOptions) -> Option<String> {
-    if !options.device.is_gpu() {
-        return None;
-    }
-    let (why, way_out) = match &options.kernel_cache {
-        Some(directory) => (
-            devices::keep_kernels_in(directory)?,
-            "GPTOSS_CACHE_DIR names another place",
-        ),
-        None => (
-            "nothing says where they may be kept".to_owned(),
-            "GPTOSS_CACHE_DIR does",
-        ),
-    };
-    Some(format!(
-        "kernels are compiled at every start: {why}; {way_out}"
-    ))
-}
-
-/// [`choose_device`], without a word of kernels.
-fn device_for(options: &mut LoadOptions, plan: &DevicePlan) -> anyhow::Result<Option<String>> {
-    let plan = plan.with_gpu_layers(options.gpu_layers);
-    let whole = devices::choose(&options.device, plan.needed());
-    if !matches!(whole, Ok((devices::Chosen::Gpu(_), _)))
-        && let Some(note) = partly(options, &plan)
-    {
-        return Ok(Some(note));
-    }
-    let (chosen, note) = whole.map_err(|error| match &error {
-        devices::Error::TooSmall { memory, .. } => Failure::new(
-            error.to_string(),
-            match plan.way_into(*memory) {
-                Some(flags) => format!("{flags} fits, and --device cpu takes any"),
-                None => "--device cpu takes any model that fits this machine".to_owned(),
-            },
-        ),
-        _ => Failure::new(error.to_string(), error.way_out()),
-    })?;
-    options.device = chosen.choice();
-    if !options.device.is_gpu() {
-        let unused = options.gpu_layers.map(|layers| {
-            format!("`gpu-layers {layers}` is for a GPU, and the model runs on the CPU")
-        });
-        return Ok(note.or(unused));
-    }
-    if plan.gpu_layers.is_some_and(|layers| layers < plan.layers) {
-        return Ok(note);
-    }
-    let ignored = match (options.compute, &options.kernels) {
-        (None | Some(Compute::F32), None) => return Ok(None),
-        (Some(compute), None) => format!("`compute {}` is", compute.name()),
-        (None, Some(kernels)) => format!("`kernels {kernels}` is"),
-        (Some(compute), Some(kernels)) => {
-            format!("`compute {}` and `kernels {kernels}` are", compute.name())
-        }
-    };
-    let device = options.device;
-    Ok(Some(format!(
-        "{ignored} for the CPU: `{device}` has kernels of its own, which compute in f32"
-    )))
-}
-
-/// Where a part of a model that is too large for it fits a GPU, makes of `options` what leaves the experts of the other
-/// layers on the CPU, and says so. Not where it was asked for how many.
-fn partly(options: &mut LoadOptions, plan: &DevicePlan) -> Option<String> {
-    if plan.gpu_layers.is_some() {
-        return None;
-    }
-    let rest = plan.with_gpu_layers(Some(0)).needed();
-    let Ok((devices::Chosen::Gpu(device), _)) = devices::choose(&options.device, rest) else {
-        return None;
-    };
-    let memory = device.memory?;
-    let layers = plan.layers_in(memory)?;
-    options.device = device.choice();
-    options.gpu_layers = Some(layers);
-    Some(format!(
-        "the experts of {} of {} layers stay on the CPU: the model needs {} and `{device}` ({}) has {}",
-        plan.layers - layers,
-        plan.layers,
-        bytes(plan.needed()),
-        device.name,
-        bytes(memory),
-    ))
+    settings.model.parse().map_err(|error| {
+        let message = format!("the `model` that is configured cannot be used: {error}");
+        Failure::usage(message, "").into()
+    })
 }
 
 /// What is worth saying about `plan` before the model is loaded.

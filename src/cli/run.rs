@@ -67,7 +67,7 @@ pub fn run(args: &args::Run) -> anyhow::Result<Exit> {
         dense,
         settings.context,
     );
-    if let Some(note) = model::choose_device(&mut load_options, &on_device)? {
+    if let Some(note) = model::choose_device(&mut load_options, &on_device, settings.gpu_memory)? {
         screen.warn(&note);
     }
     // What a GPU holds is no memory of this machine.

@@ -31,7 +31,7 @@ use self::kernels::linear::{Matrix, linear, norm_linear};
 use self::kernels::norm::{Norm, rms_norm};
 use self::kernels::route::route;
 use self::kernels::{Buffer, Gpu};
-pub use self::on_device::{OnDevice, load};
+pub use self::on_device::{OnDevice, bandwidth, load};
 use self::transfer::Upload;
 pub use self::transfer::{Steps, Transfer};
 use self::weights::Loader;

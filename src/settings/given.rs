@@ -1,13 +1,13 @@
 //! What one source says. One table reads every source: keys are the same everywhere, and so are the checks.
 
 use std::ffi::OsString;
-use std::str::FromStr;
 
-use super::{COMPUTE, Choice, DENSE, Error, KV_TYPES, Named, Settings, ThemeName};
+use super::number::{self, SIZE};
+use super::{COMPUTE, Choice, DENSE, Error, KV_TYPES, Named, Settings, Source, ThemeName};
 use crate::session::{Compute, Dense, DeviceChoice, KvType, Reasoning, Sampling};
 
 /// Every setting: the key of the configuration file, and `--key` where there is a flag.
-pub const KEYS: [&str; 22] = [
+pub const KEYS: [&str; 23] = [
     "model",
     "system",
     "reasoning",
@@ -22,6 +22,7 @@ pub const KEYS: [&str; 22] = [
     "kv-type",
     "device",
     "gpu-layers",
+    "gpu-memory",
     "compute",
     "dense",
     "kernels",
@@ -95,9 +96,11 @@ pub struct Given {
     pub seed: Option<u64>,
     pub max_tokens: Option<usize>,
     pub context: Option<usize>,
+    pub context_source: Option<Source>,
     pub kv_type: Option<KvType>,
     pub device: Option<DeviceChoice>,
     pub gpu_layers: Option<usize>,
+    pub gpu_memory: Option<u64>,
     pub compute: Option<Choice<Compute>>,
     pub dense: Option<Dense>,
     pub kernels: Option<Choice<String>>,
@@ -136,9 +139,11 @@ impl Given {
             seed: self.seed.or(other.seed),
             max_tokens: self.max_tokens.or(other.max_tokens),
             context: self.context.or(other.context),
+            context_source: self.context_source.or(other.context_source),
             kv_type: self.kv_type.or(other.kv_type),
             device: self.device.or(other.device),
             gpu_layers: self.gpu_layers.or(other.gpu_layers),
+            gpu_memory: self.gpu_memory.or(other.gpu_memory),
             compute: self.compute.or(other.compute),
             dense: self.dense.or(other.dense),
             kernels: self.kernels.or(other.kernels),
@@ -175,9 +180,11 @@ impl Given {
             reasoning: self.reasoning.unwrap_or(default.reasoning),
             max_tokens: self.max_tokens,
             context: self.context,
+            context_source: self.context_source.unwrap_or(default.context_source),
             kv_type: self.kv_type.unwrap_or(default.kv_type),
             device: self.device.unwrap_or(default.device),
             gpu_layers: self.gpu_layers,
+            gpu_memory: self.gpu_memory,
             compute: self.compute.and_then(Choice::chosen),
             dense: self.dense.unwrap_or(default.dense),
             kernels: self.kernels.and_then(Choice::chosen),
@@ -234,6 +241,7 @@ impl Given {
                 self.device = Some(choice.map_err(|_| value.wrong(key, DeviceChoice::EXPECTED))?);
             }
             "gpu-layers" => self.gpu_layers = Some(value.whole(key, 0)?),
+            "gpu-memory" => self.gpu_memory = Some(value.size(key)?),
             "compute" => self.compute = Some(value.named(key, COMPUTE)?),
             "dense" => self.dense = Some(value.named(key, DENSE)?),
             "kernels" => {
@@ -302,28 +310,35 @@ impl Value {
             .ok_or_else(|| self.wrong(key, &quoted(&names, &self)))
     }
 
-    fn number<T: FromStr>(&self) -> Option<T> {
+    /// The text of what may be a number; of what cannot be one it is empty.
+    fn number(&self) -> &str {
         match self {
-            Self::Literal(text) | Self::Variable(text) => text.trim().parse().ok(),
-            Self::Text(_) | Self::Other(_) => None,
+            Self::Literal(text) | Self::Variable(text) => text.trim(),
+            Self::Text(_) | Self::Other(_) => "",
         }
     }
 
-    fn whole<T: FromStr + PartialOrd + From<u8>>(self, key: &str, least: u8) -> Result<T, String> {
-        self.number()
-            .filter(|number| *number >= T::from(least))
-            .ok_or_else(|| self.wrong(key, &format!("a whole number from {least} on")))
+    fn whole<T: TryFrom<u64>>(self, key: &str, least: u64) -> Result<T, String> {
+        number::whole(self.number(), least).map_err(|expected| self.wrong(key, &expected))
     }
 
     fn threads(self, key: &str) -> Result<usize, String> {
-        self.number()
-            .filter(|number| (1..=MOST_THREADS).contains(number))
-            .ok_or_else(|| self.wrong(key, &format!("a whole number from 1 to {MOST_THREADS}")))
+        number::within(self.number(), 1..=MOST_THREADS)
+            .map_err(|expected| self.wrong(key, &expected))
+    }
+
+    fn size(self, key: &str) -> Result<u64, String> {
+        match &self {
+            Self::Text(text) | Self::Literal(text) | Self::Variable(text) => number::size(text),
+            Self::Other(_) => Err(SIZE.to_owned()),
+        }
+        .map_err(|expected| self.wrong(key, &expected))
     }
 
     /// A value of [`Sampling`], checked as such.
     fn sampling(self, key: &str, set: impl FnOnce(&mut Sampling, f32)) -> Result<f32, String> {
-        let number = self.number().ok_or_else(|| self.wrong(key, "a number"))?;
+        let number =
+            number::decimal(self.number()).map_err(|expected| self.wrong(key, &expected))?;
         let mut sampling = Sampling::default();
         set(&mut sampling, number);
         match sampling.validate() {

@@ -40,7 +40,7 @@ fn examples(directory: &str) -> BTreeMap<String, String> {
 }
 
 /// None of these is a default.
-fn everything() -> Settings {
+fn everything(context_source: Source) -> Settings {
     Settings {
         model: "~/models/gpt-oss-20b".to_owned(),
         system: Some("Answer briefly.\nIn verse.".to_owned()),
@@ -55,9 +55,11 @@ fn everything() -> Settings {
         },
         max_tokens: Some(500),
         context: Some(8192),
+        context_source,
         kv_type: KvType::F32,
         device: "vulkan:1".parse().unwrap(),
         gpu_layers: Some(12),
+        gpu_memory: Some(7_500_000_000),
         compute: Some(Compute::Int8),
         dense: Dense::Q8,
         kernels: Some("avx2".to_owned()),
@@ -72,7 +74,7 @@ fn everything() -> Settings {
 #[test]
 fn a_file_sets_everything() {
     let valid = examples("valid");
-    assert_eq!(of_file(&valid["everything"]), Ok(everything()));
+    assert_eq!(of_file(&valid["everything"]), Ok(everything(Source::File)));
     assert_eq!(of_file(&valid["empty"]), Ok(Settings::default()));
     let windows = Settings {
         reasoning: Reasoning::Low,
@@ -103,6 +105,7 @@ fn the_environment_sets_everything() {
         ("GPTOSS_KV_TYPE", "f32"),
         ("GPTOSS_DEVICE", "vulkan:1"),
         ("GPTOSS_GPU_LAYERS", "12"),
+        ("GPTOSS_GPU_MEMORY", "7500000000"),
         ("GPTOSS_COMPUTE", "int8"),
         ("GPTOSS_DENSE", "q8"),
         ("GPTOSS_KERNELS", "avx2"),
@@ -112,7 +115,7 @@ fn the_environment_sets_everything() {
         ("GPTOSS_SAVE", "No"),
         ("GPTOSS_SHOW_THINKING", "on"),
     ];
-    assert_eq!(of_env(&variables), Ok(everything()));
+    assert_eq!(of_env(&variables), Ok(everything(Source::Variable)));
     assert_eq!(
         variables.map(|(name, _)| name.to_owned()),
         KEYS.map(variable)
@@ -131,6 +134,8 @@ fn refuses_every_wrong_file_with_line_value_and_what_was_expected() {
     context_list: `config.toml`, line 1: `context` is a list, expected a whole number from 1 on
     dense: `config.toml`, line 1: `dense` is true, expected "bf16" or "q8"
     device: `config.toml`, line 1: `device` is "gpu", expected auto, cpu, vulkan, metal or cuda; a number chooses among several: vulkan:1
+    gpu_memory: `config.toml`, line 1: `gpu-memory` is "8G", expected a size above 0 such as 8GB, 7.5 GB, 11GiB or 500MB, or a number of bytes
+    gpu_memory_zero: `config.toml`, line 1: `gpu-memory` is 0, expected a size above 0 such as 8GB, 7.5 GB, 11GiB or 500MB, or a number of bytes
     kernels_number: `config.toml`, line 1: `kernels` is 512, expected text in quotes
     kv_type: `config.toml`, line 1: `kv-type` is "q4", expected "bf16", "f32" or "q8"
     max_tokens_zero: `config.toml`, line 1: `max-tokens` is 0, expected a whole number from 1 on
@@ -142,7 +147,7 @@ fn refuses_every_wrong_file_with_line_value_and_what_was_expected() {
     save_number: `config.toml`, line 1: `save` is 1, expected true or false (without quotes)
     seed_negative: `config.toml`, line 1: `seed` is -1, expected a whole number from 0 on
     syntax: `config.toml`, line 2: invalid basic string, expected `"`
-    table: `config.toml`, line 1: there is no setting `sampling`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, device, gpu-layers, compute, dense, kernels, threads, theme, mouse, save or show-thinking
+    table: `config.toml`, line 1: there is no setting `sampling`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, device, gpu-layers, gpu-memory, compute, dense, kernels, threads, theme, mouse, save or show-thinking
     temperature_nan: `config.toml`, line 1: `temperature` is NaN, expected 0 (the likeliest token) to 100
     temperature_range: `config.toml`, line 2: `temperature` is -0.5, expected 0 (the likeliest token) to 100
     temperature_type: `config.toml`, line 1: `temperature` is "1.0", expected a number
@@ -151,7 +156,7 @@ fn refuses_every_wrong_file_with_line_value_and_what_was_expected() {
     top_k_fraction: `config.toml`, line 1: `top-k` is 1.5, expected a whole number from 0 on
     top_p_range: `config.toml`, line 1: `top-p` is 0, expected above 0, at most 1 (keeps all)
     twice: `config.toml`, line 2: duplicate key: `seed`
-    unknown_key: `config.toml`, line 3: there is no setting `temprature`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, device, gpu-layers, compute, dense, kernels, threads, theme, mouse, save or show-thinking
+    unknown_key: `config.toml`, line 3: there is no setting `temprature`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, device, gpu-layers, gpu-memory, compute, dense, kernels, threads, theme, mouse, save or show-thinking
     "#);
 }
 
@@ -201,6 +206,9 @@ fn refuses_wrong_variables_by_name() {
         ("GPTOSS_TOP_K", "-1"),
         ("GPTOSS_MAX_TOKENS", "0"),
         ("GPTOSS_SEED", "18446744073709551616"),
+        ("GPTOSS_THREADS", "+3"),
+        ("GPTOSS_TOP_P", "+0.5"),
+        ("GPTOSS_GPU_MEMORY", "most"),
         ("GPTOSS_KV_TYPE", "F32"),
         ("GPTOSS_COMPUTE", "fp16"),
         ("GPTOSS_DENSE", "q4"),
@@ -219,7 +227,10 @@ fn refuses_wrong_variables_by_name() {
     the environment variable GPTOSS_TOP_P: `top-p` is 0, expected above 0, at most 1 (keeps all)
     the environment variable GPTOSS_TOP_K: `top-k` is `-1`, expected a whole number from 0 on
     the environment variable GPTOSS_MAX_TOKENS: `max-tokens` is `0`, expected a whole number from 1 on
-    the environment variable GPTOSS_SEED: `seed` is `18446744073709551616`, expected a whole number from 0 on
+    the environment variable GPTOSS_SEED: `seed` is `18446744073709551616`, expected a whole number up to 18446744073709551615
+    the environment variable GPTOSS_THREADS: `threads` is `+3`, expected a whole number from 1 to 4096
+    the environment variable GPTOSS_TOP_P: `top-p` is `+0.5`, expected a number
+    the environment variable GPTOSS_GPU_MEMORY: `gpu-memory` is `most`, expected a size above 0 such as 8GB, 7.5 GB, 11GiB or 500MB, or a number of bytes
     the environment variable GPTOSS_KV_TYPE: `kv-type` is `F32`, expected bf16, f32 or q8
     the environment variable GPTOSS_COMPUTE: `compute` is `fp16`, expected auto, f32, bf16, int16 or int8
     the environment variable GPTOSS_DENSE: `dense` is `q4`, expected bf16 or q8
@@ -345,7 +356,9 @@ fn the_default_configuration_says_nothing_and_shows_every_default() {
         },
         max_tokens: Some(4096),
         context: Some(8192),
+        context_source: Source::File,
         gpu_layers: Some(24),
+        gpu_memory: Some(8_000_000_000),
         threads: Some(8),
         ..Settings::default()
     };

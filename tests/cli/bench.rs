@@ -41,6 +41,8 @@ fn json_has_every_figure_under_its_name() {
         "f32",
         "--dense",
         "q8",
+        "--device",
+        "cpu",
         "--kernels",
         "portable",
         "--kv-type",
@@ -55,9 +57,13 @@ fn json_has_every_figure_under_its_name() {
         .keys()
         .map(String::as_str)
         .collect();
-    let expected = "tests bandwidth_bytes_per_second load_seconds peak_rss_bytes anonymous_bytes threads kernels \
-                    compute dense kv_type";
+    let expected = "tests interrupted device bandwidth_bytes_per_second load_seconds peak_rss_bytes anonymous_bytes \
+                    threads kernels compute dense kv_type";
     assert_eq!(keys.join(" "), expected);
+    assert_eq!(
+        json!([report["interrupted"], report["device"]]),
+        json!([false, "cpu"])
+    );
     let choices = ["threads", "kernels", "compute", "dense", "kv_type"].map(|key| &report[key]);
     assert_eq!(json!(choices), json!([1, "portable", "f32", "q8", "f32"]));
     positive(&report["load_seconds"]);
@@ -117,6 +123,8 @@ fn the_ceiling_is_the_bandwidth_over_the_bytes_of_a_token() {
     let report: Value = serde_json::from_str(&stdout(&program, &args)).unwrap();
     let bandwidth = positive(&report["bandwidth_bytes_per_second"]);
     let ceiling = positive(&report["tests"][1]["ceiling_tokens_per_second"]);
+    // One repetition has no spread.
+    assert_eq!(report["tests"][1]["spread"], Value::Null);
     // What `gptoss info` says of the weights, and one key and value in 6 layers of 2 heads of 64 in BF16.
     let bytes = 3_893_904.0 + f64::from(6 * 2 * 64 * 2 * 2);
     let error = bandwidth / ceiling / bytes - 1.0;
@@ -292,11 +300,13 @@ fn ctrl_c_ends_it_with_what_was_measured_so_far() {
     assert_eq!(terminal.wait(), 130);
     let contents = terminal.contents();
     // Both tests at depth 0 are there, and nothing of the bar.
+    let log = String::from_utf8_lossy(&terminal.log);
     assert_eq!(
-        contents.matches("\"tokens_per_second\"").count(),
+        log.matches("\"tokens_per_second\"").count(),
         2,
         "{contents}"
     );
     assert!(contents.trim_end().ends_with('}'), "{contents}");
+    assert!(log.contains("\"interrupted\": true"), "{log}");
     assert!(!contents.contains("reading up to"), "{contents}");
 }

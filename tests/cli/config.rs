@@ -162,16 +162,16 @@ fn a_wrong_configuration_is_an_error_that_says_where() {
         "model = \"tiny\"\nmaxtokens = 3\ntop-k = \"all\"\n",
     );
     insta::assert_snapshot!(info(&program, &[]), @r"
-    exit code: 1
+    exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: `[home]/.config/gptoss/config.toml`, line 2: there is no setting `maxtokens`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, device, gpu-layers, compute, dense, kernels, threads, theme, mouse, save or show-thinking
+    error: `[home]/.config/gptoss/config.toml`, line 2: there is no setting `maxtokens`: expected model, system, reasoning, temperature, top-k, top-p, min-p, repetition-penalty, seed, max-tokens, context, kv-type, device, gpu-layers, gpu-memory, compute, dense, kernels, threads, theme, mouse, save or show-thinking
 
     hint: `gptoss config` prints every setting with its default
     ");
     configure(&program, "");
     insta::assert_snapshot!(info(&program, &[("GPTOSS_CONTEXT", "8k")]), @r"
-    exit code: 1
+    exit code: 2
     ----- stdout -----
     ----- stderr -----
     error: the environment variable GPTOSS_CONTEXT: `context` is `8k`, expected a whole number from 1 on
@@ -179,10 +179,28 @@ fn a_wrong_configuration_is_an_error_that_says_where() {
     hint: `gptoss config` prints every setting with its default
     ");
     insta::assert_snapshot!(info(&program, &[("GPTOSS_MODEL", "20x")]), @r"
-    exit code: 1
+    exit code: 2
     ----- stdout -----
     ----- stderr -----
     error: the `model` that is configured cannot be used: `20x` names no model: no such directory, and a name on the hub has an owner; accepted are `20b`, `120b`, `tiny`, a directory with a checkpoint, and `owner/name[@revision]`
+    ");
+    let context = [("GPTOSS_MODEL", "tiny"), ("GPTOSS_CONTEXT", "200000")];
+    insta::assert_snapshot!(info(&program, &context), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: GPTOSS_CONTEXT=200000 is more than the 131072 positions of this model
+
+    hint: give at most 131072, or leave GPTOSS_CONTEXT out
+    ");
+    configure(&program, "context = 200000\n");
+    insta::assert_snapshot!(info(&program, &context[..1]), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `context = 200000` in the configuration is more than the 131072 positions of this model
+
+    hint: give at most 131072, or leave `context` out
     ");
 }
 

@@ -196,9 +196,11 @@ fn a_bench_has_the_figures_of_the_device() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let keys = report.as_object().unwrap().keys().map(String::as_str);
-    let expected = "tests bandwidth_bytes_per_second load_seconds peak_rss_bytes anonymous_bytes threads kernels \
-                    compute dense kv_type launches_per_token crossed_bytes_per_token device_memory_bytes";
+    let expected = "tests interrupted device bandwidth_bytes_per_second load_seconds peak_rss_bytes anonymous_bytes \
+                    threads kernels compute dense kv_type launches_per_token crossed_bytes_per_token device_memory_bytes";
     assert_eq!(keys.collect::<Vec<_>>().join(" "), expected);
+    assert_eq!(report["device"], device);
+    assert_eq!(report["interrupted"], false);
     assert_eq!(report["threads"], Value::Null);
     assert_eq!(report["kernels"], Value::Null);
     assert_eq!(report["compute"], "f32");
@@ -225,6 +227,305 @@ fn a_bench_has_the_figures_of_the_device() {
         assert!(text.contains(&expected), "no `{expected}`:\n{text}");
     }
     assert!(!text.contains("threads"), "{text}");
+}
+
+/// What `gptoss info` says of a device, with further flags.
+fn facts(program: &Program, args: &[&str]) -> Value {
+    let mut command = program.command(&["info", "--model", "tiny", "--kv-type", "f32", "--json"]);
+    let output = command.args(args).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Flags that let so much of the device's memory be taken.
+fn cap<'a>(device: &'a str, size: &'a str) -> [&'a str; 4] {
+    ["--device", device, "--gpu-memory", size]
+}
+
+// The built-in model with a history of 8,192 tokens in f32 needs 64.4 MB, and 326 kB less for each layer of which the
+// experts stay on the CPU.
+
+#[test]
+fn with_less_memory_it_answers_as_with_more() {
+    let Some(device) = LAVAPIPE.as_deref() else {
+        return;
+    };
+    let program = Program::new();
+    let exact = ["--compute", "f32"];
+    let cpu = run(&program, "cpu", &exact).output().unwrap().stdout;
+    assert!(!cpu.is_empty());
+    let whole = format!(
+        "warning: the experts of {{}} of 6 layers stay on the CPU: the model needs 64.4 MB and `{device}` ("
+    );
+    for (size, stay, said) in [
+        ("62.5 MB", Some(6), "62.5 MB"),
+        ("63500000", Some(3), "63.5 MB"),
+        ("1GiB", None, ""),
+    ] {
+        let mut command = run(&program, device, &exact);
+        let output = command.args(["--gpu-memory", size]).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{stderr}");
+        assert_eq!(output.stdout, cpu, "{size}");
+        let Some(stay) = stay else {
+            assert!(
+                !stderr.contains("warning") && !stderr.contains("experts"),
+                "{stderr}"
+            );
+            continue;
+        };
+        let begins = whole.replace("{}", &stay.to_string());
+        assert!(stderr.starts_with(&begins), "{stderr}");
+        let ends = format!(" may take {said} (`gpu-memory`)");
+        assert!(stderr.lines().next().unwrap().ends_with(&ends), "{stderr}");
+        let split = format!("; experts of {stay} of 6 layers on cpu (");
+        assert!(stderr.contains(&split), "{stderr}");
+    }
+    // The variable and the file say the same.
+    let mut command = run(&program, device, &exact);
+    let said = stderr({
+        command.env("GPTOSS_GPU_MEMORY", "63.5MB");
+        command
+    });
+    assert!(said.contains("experts of 3 of 6 layers on cpu"), "{said}");
+}
+
+#[test]
+fn too_little_memory_is_refused_by_name_with_the_way_out() {
+    let Some(device) = LAVAPIPE.as_deref() else {
+        return;
+    };
+    let program = Program::new();
+    let refused = |args: &[&str]| {
+        let said = transcript(&mut run(&program, "vulkan", args));
+        // Which Mesa it is differs.
+        let (begin, name) = (
+            said.find(" (llvmpipe").unwrap(),
+            said.find("may take").unwrap(),
+        );
+        format!("{} {}", &said[..begin], &said[name..]).replace(device, "[device]")
+    };
+    insta::assert_snapshot!(refused(&["--gpu-memory", "10MB"]), @"
+    exit code: 1
+    ----- stdout -----
+    ----- stderr -----
+    error: the model needs 64.4 MB and `[device]` may take 10.0 MB (`gpu-memory`)
+
+    hint: a larger --gpu-memory gives it more, --device cpu takes any model that fits this machine
+    ");
+    insta::assert_snapshot!(refused(&["--gpu-memory", "40MB"]), @"
+    exit code: 1
+    ----- stdout -----
+    ----- stderr -----
+    error: the model needs 64.4 MB and `[device]` may take 40.0 MB (`gpu-memory`)
+
+    hint: --context 4096 fits, a larger --gpu-memory gives it more, and --device cpu takes any
+    ");
+    insta::assert_snapshot!(refused(&["--gpu-memory", "63.5MB", "--gpu-layers", "5"]), @"
+    exit code: 1
+    ----- stdout -----
+    ----- stderr -----
+    error: the model needs 64.1 MB and `[device]` may take 63.5 MB (`gpu-memory`)
+
+    hint: --gpu-layers 3 fits, a larger --gpu-memory gives it more, and --device cpu takes any
+    ");
+}
+
+#[test]
+fn a_cap_without_a_gpu_is_said_to_do_nothing() {
+    let program = Program::new();
+    let said = stderr(run(&program, "cpu", &["--gpu-memory", "8GB", "-n", "1"]));
+    let unused = "warning: `gpu-memory 8.0 GB` is for a GPU, and the model runs on the CPU\n";
+    assert!(said.starts_with(unused), "{said}");
+    // `auto` takes no program that plays a GPU.
+    if facts(&program, &[])["device"] == "cpu" {
+        let said = stderr(run(&program, "auto", &["--gpu-memory", "8GB", "-n", "1"]));
+        assert!(said.starts_with(unused), "{said}");
+    }
+}
+
+#[test]
+fn threads_beside_a_gpu_that_does_everything_are_said_to_be_unused() {
+    let Some(device) = LAVAPIPE.as_deref() else {
+        return;
+    };
+    let program = Program::new();
+    let said = stderr(run(&program, device, &["--threads", "1", "-n", "1"]));
+    let unused = format!("warning: `threads 1` is for the CPU: `{device}` does all of the work\n");
+    assert!(said.starts_with(&unused), "{said}");
+    let said = stderr(run(
+        &program,
+        device,
+        &["--threads", "1", "--gpu-layers", "2", "-n", "1"],
+    ));
+    assert!(!said.contains("warning"), "{said}");
+    // What may have to stay on the CPU is computed as asked for.
+    let args = [
+        "--gpu-memory",
+        "63.5MB",
+        "--compute",
+        "bf16",
+        "--kernels",
+        "portable",
+        "-n",
+        "1",
+    ];
+    let said = stderr(run(&program, device, &args));
+    assert!(said.contains("on cpu (candle, portable, "), "{said}");
+}
+
+#[test]
+fn info_says_what_fits_the_device() {
+    let Some(device) = LAVAPIPE.as_deref() else {
+        return;
+    };
+    let program = Program::new();
+    let of = |args: &[&str]| {
+        let facts = facts(&program, args);
+        let figures = ["device_needed_bytes", "device_fits", "gpu_layers"];
+        figures.map(|key| facts[key].clone())
+    };
+    let all = facts(&program, &["--device", device]);
+    assert_eq!(all["device"], device);
+    assert!(all["device_name"].as_str().unwrap().contains("llvmpipe"));
+    assert!(all["device_memory_bytes"].as_u64().unwrap() > 100 << 20);
+    assert_eq!(all["device_context"], 8192);
+    let expected = |needed: u64, fits: bool, layers: Option<usize>| {
+        [Value::from(needed), fits.into(), layers.into()]
+    };
+    assert_eq!(
+        of(&["--device", device]),
+        expected(64_386_832, true, Some(6))
+    );
+    assert_eq!(
+        of(&cap(device, "62.5MB")),
+        expected(64_386_832, false, Some(0))
+    );
+    assert_eq!(
+        of(&cap(device, "63.5MB")),
+        expected(64_386_832, false, Some(3))
+    );
+    assert_eq!(of(&cap(device, "10MB")), expected(64_386_832, false, None));
+    let two = [&cap(device, "63.5MB")[..], &["--gpu-layers", "2"]].concat();
+    assert_eq!(of(&two), expected(63_083_440, true, Some(2)));
+    assert_eq!(facts(&program, &two)["device_memory_bytes"], 63_500_000);
+
+    let text = |args: &[&str]| {
+        let mut command = program.command(&["info", "--model", "tiny", "--kv-type", "f32"]);
+        let output = command.args(args).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let rows = text.lines().skip_while(|line| !line.starts_with("device "));
+        rows.take(2)
+            .map(|row| row[14..].to_owned())
+            .collect::<Vec<_>>()
+    };
+    let [name, fit] = &text(&["--device", device])[..] else {
+        panic!("two rows");
+    };
+    assert!(name.starts_with(&format!("{device} (llvmpipe")), "{name}");
+    assert_eq!(fit, "64.4 MB with a context of 8192: it fits");
+    let [name, fit] = &text(&cap(device, "63.5MB"))[..] else {
+        panic!("two rows");
+    };
+    assert!(
+        name.ends_with("), 63.5 MB of its memory (`gpu-memory`)"),
+        "{name}"
+    );
+    assert_eq!(
+        fit,
+        "64.4 MB with a context of 8192: the experts of 3 of 6 layers fit (--gpu-layers 3)"
+    );
+    assert_eq!(
+        text(&cap(device, "40MB"))[1],
+        "64.4 MB with a context of 8192: it does not fit, not even without experts, it would with --context 4096"
+    );
+    assert_eq!(
+        text(&two)[1],
+        "63.1 MB with a context of 8192: it fits with the experts of 2 of 6 layers"
+    );
+}
+
+#[test]
+fn a_bench_of_a_split_model_counts_both_memories() {
+    let Some(device) = LAVAPIPE.as_deref() else {
+        return;
+    };
+    let program = Program::new();
+    let args = [
+        "bench",
+        "--model",
+        "tiny",
+        "--json",
+        "--prompt",
+        "1",
+        "--gen",
+        "1",
+        "--depth",
+        "0",
+        "--repetitions",
+        "1",
+    ];
+    let mut command = program.command(&args);
+    let output = command
+        .args(["--gpu-layers", "2", "--threads", "1", "--device", device])
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["gpu_layers"], 2);
+    assert_eq!(report["threads"], 1);
+    let number = |value: &Value| value.as_f64().unwrap();
+    let host = number(&report["host_bandwidth_bytes_per_second"]);
+    let of_device = number(&report["bandwidth_bytes_per_second"]);
+    assert!(host > 1e8 && of_device > 1e8, "{report}");
+    // The experts of four layers, and the rest of what `a_token` reads, with its first key and value.
+    let experts = f64::from(4 * 4 * (3 * 192 * 128 / 32 * 17 + 2 * (2 * 128 + 192)));
+    let rest = 3_893_904.0 + f64::from(6 * 2 * 64 * 2 * 2) - experts;
+    let ceiling = number(&report["tests"][1]["ceiling_tokens_per_second"]);
+    let seconds = rest / of_device + experts / host;
+    assert!(
+        (ceiling * seconds - 1.0).abs() < 1e-9,
+        "{ceiling} of {report}"
+    );
+}
+
+#[test]
+fn ctrl_c_in_a_bench_does_not_wait_for_the_device() {
+    let Some(device) = LAVAPIPE.as_deref() else {
+        return;
+    };
+    let program = Program::new();
+    // A prompt of 512 takes lavapipe a second, without a look at anything.
+    let args = [
+        "bench",
+        "--model",
+        "tiny",
+        "--device",
+        device,
+        "--json",
+        "--prompt",
+        "512",
+        "--gen",
+        "1",
+        "--depth",
+        "0,4096",
+        "--repetitions",
+        "2",
+    ];
+    let mut terminal = Terminal::start(program.home.path(), &args, &[]);
+    terminal.wait_for_text("reading up to depth 4096: 513");
+    let start = std::time::Instant::now();
+    terminal.send("\x03");
+    assert_eq!(terminal.wait(), 130);
+    let time = start.elapsed();
+    assert!(time < std::time::Duration::from_millis(800), "{time:?}");
+    // More lines than the screen has.
+    let contents = String::from_utf8_lossy(&terminal.log);
+    assert!(contents.contains("\"interrupted\": true"), "{contents}");
+    assert_eq!(
+        contents.matches("\"tokens_per_second\"").count(),
+        2,
+        "{contents}"
+    );
 }
 
 #[test]

@@ -8,7 +8,15 @@ use crate::program::Program;
 fn says_what_the_built_in_model_holds_and_that_it_is_a_toy() {
     let program = Program::new();
     let output = program
-        .command(&["info", "--model", "tiny", "--context", "4096"])
+        .command(&[
+            "info",
+            "--model",
+            "tiny",
+            "--context",
+            "4096",
+            "--device",
+            "cpu",
+        ])
         .output()
         .unwrap();
     assert_eq!(output.stderr, b"");
@@ -32,6 +40,7 @@ fn says_what_the_built_in_model_holds_and_that_it_is_a_toy() {
         history       3.1 kB per token of context
         memory        26.6 MB with a context of 4096: weights 6.0 MB, history 12.6 MB, work space about 8.1 MB
         here [machine]
+        device        cpu (no GPU is used)
         ");
     });
 }
@@ -47,6 +56,8 @@ fn json_has_the_same_facts() {
         "4096",
         "--kv-type",
         "f32",
+        "--device",
+        "cpu",
         "--json",
     ];
     let output = program.command(&args).output().unwrap();
@@ -90,6 +101,13 @@ fn json_has_the_same_facts() {
       "machine_bytes": null,
       "available_bytes": null,
       "fits": "fits",
+      "device": "cpu",
+      "device_name": null,
+      "device_memory_bytes": null,
+      "device_context": null,
+      "device_needed_bytes": null,
+      "device_fits": null,
+      "gpu_layers": null,
       "toy": true,
       "files": [
         {

@@ -67,6 +67,12 @@ fn refuses_numbers_outside_their_range() {
         ["--context", "-1"],
         ["--threads", "-1"],
         ["--threads", "1000000"],
+        ["--threads", "+3"],
+        ["--seed", "+3"],
+        ["--top-p", "+0.5"],
+        ["--gpu-memory", "8G"],
+        ["--gpu-memory", "0"],
+        ["--gpu-memory", "-1"],
         ["--top-p", "high"],
         ["--temperature", ""],
     ]
@@ -90,6 +96,12 @@ fn refuses_numbers_outside_their_range() {
     error: invalid value '-1' for '--context <TOKENS>': expected a whole number from 1 on
     error: invalid value '-1' for '--threads <N>': expected a whole number from 1 to 4096
     error: invalid value '1000000' for '--threads <N>': expected a whole number from 1 to 4096
+    error: invalid value '+3' for '--threads <N>': expected a whole number from 1 to 4096
+    error: invalid value '+3' for '--seed <N>': expected a whole number from 0 on
+    error: invalid value '+0.5' for '--top-p <P>': expected a number
+    error: invalid value '8G' for '--gpu-memory <SIZE>': expected a size above 0 such as 8GB, 7.5 GB, 11GiB or 500MB, or a number of bytes
+    error: invalid value '0' for '--gpu-memory <SIZE>': expected a size above 0 such as 8GB, 7.5 GB, 11GiB or 500MB, or a number of bytes
+    error: invalid value '-1' for '--gpu-memory <SIZE>': expected a size above 0 such as 8GB, 7.5 GB, 11GiB or 500MB, or a number of bytes
     error: invalid value 'high' for '--top-p <P>': expected a number
     error: invalid value '' for '--temperature <T>': expected a number
     ");
@@ -265,16 +277,18 @@ fn the_help_of_run_has_every_flag() {
       -q, --quiet          Nothing on standard error but errors
 
     Machine:
-          --device <DEVICE>  What to run on: `auto`, `cpu`, `vulkan`, `metal` or `cuda`, and which of
-                             several: `vulkan:1`; `gptoss devices` lists them [default: auto]
-          --compute <TYPE>   How far activations are rounded for products [default: auto] [possible
-                             values: auto, f32, bf16, int16, int8]
-          --dense <TYPE>     How the weights of attention, embedding and output are kept [default: bf16]
-                             [possible values: bf16, q8]
-          --kernels <NAME>   CPU kernels by name, or `auto`: the fastest [default: auto]
-          --gpu-layers <N>   Keep the experts of the first N layers only on the GPU, those of the others
-                             on the CPU [default: as many as fit]
-          --threads <N>      Threads to compute with on the CPU [default: one per core]
+          --device <DEVICE>    What to run on: `auto`, `cpu`, `vulkan`, `metal` or `cuda`, and which of
+                               several: `vulkan:1`; `gptoss devices` lists them [default: auto]
+          --gpu-layers <N>     Keep the experts of the first N layers only on the GPU, those of the
+                               others on the CPU [default: as many as fit]
+          --gpu-memory <SIZE>  Plan with at most SIZE of the GPU's memory, as `8GB`, `7.5GB`, `11GiB` or
+                               bytes; other programs have the rest [default: all of it]
+          --compute <TYPE>     How far activations are rounded for products [default: auto] [possible
+                               values: auto, f32, bf16, int16, int8]
+          --dense <TYPE>       How the weights of attention, embedding and output are kept [default:
+                               bf16] [possible values: bf16, q8]
+          --kernels <NAME>     CPU kernels by name, or `auto`: the fastest [default: auto]
+          --threads <N>        Threads to compute with on the CPU [default: one per core]
 
     Text from files and standard input is UTF-8; a byte order mark is removed, CRLF becomes LF, and one
     line break at the end is removed. An argument is taken as it is, --raw text too. With a prompt
@@ -299,6 +313,14 @@ fn the_help_of_run_has_every_flag() {
           --json              Print one JSON object
       -h, --help              Print help (see more with '--help')
       -V, --version           Print version
+
+    Machine:
+          --device <DEVICE>    What to run on: `auto`, `cpu`, `vulkan`, `metal` or `cuda`, and which of
+                               several: `vulkan:1`; `gptoss devices` lists them [default: auto]
+          --gpu-layers <N>     Keep the experts of the first N layers only on the GPU, those of the
+                               others on the CPU [default: as many as fit]
+          --gpu-memory <SIZE>  Plan with at most SIZE of the GPU's memory, as `8GB`, `7.5GB`, `11GiB` or
+                               bytes; other programs have the rest [default: all of it]
     ----- stderr -----
     ");
 }

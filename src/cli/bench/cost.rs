@@ -18,6 +18,8 @@ pub struct Cost {
     kv_type: KvType,
     /// On a device other than the CPU.
     on_device: bool,
+    /// Layers whose experts the CPU reads beside such a device.
+    on_host: usize,
     /// The experts are in MXFP4, not in BF16.
     packed: bool,
 }
@@ -26,11 +28,14 @@ impl Cost {
     /// Of `checkpoint` with the choices of `options`.
     pub fn new(checkpoint: &Checkpoint, options: &EngineOptions, on_device: bool) -> Self {
         let first = checkpoint.weights.layers.first();
+        let layers = checkpoint.config.num_hidden_layers;
+        let on_gpu = options.gpu_layers.filter(|_| on_device).unwrap_or(layers);
         Self {
             config: checkpoint.config.clone(),
             dense: options.dense,
             kv_type: options.kv_type,
             on_device,
+            on_host: layers - on_gpu.min(layers),
             packed: first
                 .is_some_and(|layer| matches!(layer.gate_up.weight, ExpertWeight::Mxfp4 { .. })),
         }
@@ -40,7 +45,7 @@ impl Cost {
     /// matrix and one row of the embedding.
     pub fn weight_bytes(&self) -> u64 {
         let c = &self.config;
-        let (hidden, inner) = (c.hidden_size, c.intermediate_size);
+        let hidden = c.hidden_size;
         let (q, kv) = (c.query_size(), c.key_value_size());
         let dense = |rows, cols| {
             if self.on_device {
@@ -52,11 +57,22 @@ impl Cost {
         let attention = dense(q, hidden) + 2 * dense(kv, hidden) + dense(hidden, q);
         let biases = q + 2 * kv + hidden + c.num_attention_heads;
         let router = c.num_experts * (hidden + 1);
-        let experts = self.expert_bytes(2 * inner, hidden) + self.expert_bytes(hidden, inner);
-        let layer =
-            attention + c.experts_per_token * experts + BF16 * (biases + router + 2 * hidden);
+        let layer = attention + self.chosen_experts() + BF16 * (biases + router + 2 * hidden);
         let ends = dense(c.vocab_size + 1, hidden) + BF16 * hidden;
         (c.num_hidden_layers * layer + ends) as u64
+    }
+
+    /// Of these bytes those that the CPU reads beside a device.
+    pub fn host_bytes(&self) -> u64 {
+        (self.on_host * self.chosen_experts()) as u64
+    }
+
+    /// The experts of one layer that a token is given.
+    fn chosen_experts(&self) -> usize {
+        let c = &self.config;
+        let (hidden, inner) = (c.hidden_size, c.intermediate_size);
+        let expert = self.expert_bytes(2 * inner, hidden) + self.expert_bytes(hidden, inner);
+        c.experts_per_token * expert
     }
 
     /// One product of one expert with its bias.
@@ -151,6 +167,7 @@ mod tests {
             dense,
             kv_type: KvType::Bf16,
             on_device: false,
+            on_host: 0,
             packed: true,
         }
     }
@@ -176,6 +193,35 @@ mod tests {
             // Rows of 2,880 and 4,096 fill whole words of scales.
             assert_eq!(on_device(dense).weight_bytes(), cost(dense).weight_bytes());
         }
+    }
+
+    #[test]
+    fn experts_on_the_cpu_are_read_there() {
+        let tiny = Checkpoint::tiny();
+        let of = |gpu_layers, on_device| {
+            let options = EngineOptions {
+                gpu_layers,
+                ..EngineOptions::default()
+            };
+            Cost::new(&tiny, &options, on_device)
+        };
+        // 4 experts of 3 times 192 by 128 values, 17 bytes for 32 of them, and their biases.
+        let layer = 4 * (3 * 192 * 128 / 32 * 17 + 2 * (2 * 128 + 192));
+        assert_eq!(of(Some(2), true).host_bytes(), 4 * layer);
+        assert_eq!(of(Some(0), true).host_bytes(), 6 * layer);
+        for (gpu_layers, on_device) in [
+            (Some(6), true),
+            (Some(9), true),
+            (None, true),
+            (Some(2), false),
+        ] {
+            assert_eq!(of(gpu_layers, on_device).host_bytes(), 0);
+        }
+        // They are counted all the same.
+        assert_eq!(
+            of(Some(2), true).weight_bytes(),
+            of(None, true).weight_bytes()
+        );
     }
 
     #[test]

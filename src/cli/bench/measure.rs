@@ -1,7 +1,7 @@
 //! The tests themselves: what is timed, and what is held before the clock starts.
 
-use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ pub struct Test {
 }
 
 /// A model, the tokens it is given, and how many of them it holds.
-pub struct Bench<'a> {
+pub struct Bench {
     /// What is measured.
     pub model: Box<dyn LanguageModel>,
     /// One stream for all tests, so that each prefix of it serves all that are deeper.
@@ -55,16 +55,25 @@ pub struct Bench<'a> {
     pub held: usize,
     /// The last logits, looked at when the clock stands.
     pub logits: Vec<f32>,
-    /// On a device, what the dearest decoded token cost so far.
-    pub per_token: Option<PerToken>,
     /// Timed runs of each test.
     pub repetitions: usize,
     /// Ends it all.
-    pub cancel: &'a Cancel,
+    pub cancel: Cancel,
     /// The most memory so far.
-    pub peak: &'a Peak,
+    pub peak: Arc<Peak>,
     /// For the person who waits.
-    pub progress: &'a Progress,
+    pub progress: Progress,
+}
+
+/// One timed run of a test.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// How long it took.
+    pub time: Duration,
+    /// On a device, what a decoded token cost.
+    pub per_token: Option<PerToken>,
+    /// On a device, bytes of its memory that are taken now.
+    pub memory: Option<u64>,
 }
 
 /// What a decoded token costs a device, averaged over a test.
@@ -87,14 +96,14 @@ impl PerToken {
     }
 }
 
-impl Bench<'_> {
+impl Bench {
     /// The time to read `tokens` tokens into an empty cache and have logits after the last; `None` when cancelled.
     ///
     /// # Errors
     /// [`Error::Device`], [`Error::NotFinite`]
     pub fn first_token(&mut self, tokens: usize) -> Result<Option<Duration>, Error> {
         self.truncate(0);
-        let (peak, start) = (self.peak, Instant::now());
+        let (peak, start) = (Arc::clone(&self.peak), Instant::now());
         if !peak.watch(|| self.prefill(tokens))? {
             return Ok(None);
         }
@@ -103,28 +112,30 @@ impl Bench<'_> {
         Ok(Some(time))
     }
 
-    /// The time of each repetition; fewer, or none, when cancelled.
+    /// Gives `on_sample` each repetition; fewer, or none, when cancelled.
     ///
     /// # Errors
     /// [`Error::Device`], [`Error::NotFinite`]
-    pub fn run(&mut self, test: Test) -> Result<Vec<Duration>, Error> {
+    pub fn run(&mut self, test: Test, on_sample: &mut dyn FnMut(Sample)) -> Result<(), Error> {
         let Test {
             kind,
             tokens,
             depth,
         } = test;
         self.progress.test(&test, 0);
-        let mut times = Vec::new();
         let warm_up = match kind {
             Kind::Prefill => tokens.min(CHUNK),
             Kind::Decode => tokens.min(WARM_UP),
         };
-        let peak = self.peak;
+        let peak = Arc::clone(&self.peak);
         if !self.hold(depth)? || !peak.watch(|| self.pass(kind, warm_up))? {
-            return Ok(times);
+            return Ok(());
         }
         self.check_finite()?;
         for repetition in 1..=self.repetitions {
+            if self.cancel.is_cancelled() {
+                break;
+            }
             self.progress.test(&test, repetition);
             self.truncate(depth);
             let before = self.model.device_figures();
@@ -132,26 +143,27 @@ impl Bench<'_> {
             if !self.pass(kind, tokens)? {
                 break;
             }
-            times.push(start.elapsed());
-            if let (Kind::Decode, Some(before)) = (kind, before)
-                && let Some(after) = self.model.device_figures()
-            {
-                let cost = PerToken::of(tokens, before, after);
-                let dearest = self.per_token.get_or_insert(cost);
-                if cost.launches > dearest.launches {
-                    *dearest = cost;
-                }
-            }
+            let time = start.elapsed();
             self.check_finite()?;
+            let after = self.model.device_figures();
+            let both = before.zip(after).filter(|_| kind == Kind::Decode);
+            on_sample(Sample {
+                time,
+                per_token: both.map(|(before, after)| PerToken::of(tokens, before, after)),
+                memory: after.map(|after| after.memory),
+            });
             self.peak.look();
         }
-        Ok(times)
+        Ok(())
     }
 
     /// Brings the cache to `len` tokens; `false` when cancelled.
     fn hold(&mut self, len: usize) -> Result<bool, Error> {
         self.truncate(len);
         while self.held < len {
+            if self.cancel.is_cancelled() {
+                return Ok(false);
+            }
             self.progress.filling(self.held, len);
             if !self.forward((len - self.held).min(CHUNK), 0)? {
                 return Ok(false);
@@ -193,7 +205,7 @@ impl Bench<'_> {
             return Ok(false);
         }
         let token = &self.tokens[self.held..=self.held];
-        let Some(likeliest) = self.model.likeliest(token, 1, self.cancel)? else {
+        let Some(likeliest) = self.model.likeliest(token, 1, &self.cancel)? else {
             return Ok(false);
         };
         self.held += 1;
@@ -207,7 +219,7 @@ impl Bench<'_> {
             return Ok(false);
         }
         let tokens = &self.tokens[self.held..self.held + n];
-        let Some(logits) = self.model.forward(tokens, logits, self.cancel)? else {
+        let Some(logits) = self.model.forward(tokens, logits, &self.cancel)? else {
             return Ok(false);
         };
         self.held += n;
@@ -295,7 +307,7 @@ mod tests {
 
     /// Notes what it is given; its logits are `logit`. Cancels with its forward pass number `cancel_at`.
     struct Notebook {
-        notes: std::sync::Arc<Mutex<Vec<String>>>,
+        notes: Arc<Mutex<Vec<String>>>,
         logit: f32,
         cancel_at: usize,
         passes: usize,
@@ -337,11 +349,10 @@ mod tests {
         logit: f32,
         cancel_at: usize,
     ) -> Result<(Vec<String>, Vec<usize>), Error> {
-        let notes = std::sync::Arc::default();
-        let (cancel, peak, progress) = (Cancel::new(), Peak::default(), Progress::hidden());
+        let notes = Arc::default();
         let mut bench = Bench {
             model: Box::new(Notebook {
-                notes: std::sync::Arc::clone(&notes),
+                notes: Arc::clone(&notes),
                 logit,
                 cancel_at,
                 passes: 0,
@@ -349,14 +360,17 @@ mod tests {
             tokens: (0..10_000).collect(),
             held: 0,
             logits: Vec::new(),
-            per_token: None,
             repetitions: 2,
-            cancel: &cancel,
-            peak: &peak,
-            progress: &progress,
+            cancel: Cancel::new(),
+            peak: Arc::default(),
+            progress: Progress::hidden(),
         };
-        let times: Result<Vec<_>, _> = tests.iter().map(|test| bench.run(*test)).collect();
-        let counts = times?.iter().map(Vec::len).collect();
+        let mut counts = Vec::new();
+        for test in tests {
+            let mut count = 0;
+            bench.run(*test, &mut |_| count += 1)?;
+            counts.push(count);
+        }
         let notes = notes.lock().unwrap().clone();
         Ok((notes, counts))
     }

@@ -9,7 +9,7 @@ use crate::cli::progress;
 use crate::cli::style::Style;
 
 /// One line that is drawn over; nothing where there is no terminal.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Progress {
     style: Style,
     bar: ProgressBar,

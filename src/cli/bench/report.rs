@@ -19,7 +19,9 @@ pub struct Report {
     pub weights: u64,
     /// What it ran on and with.
     pub run: String,
-    /// What a CPU ran with.
+    /// The same as `--device` takes it.
+    pub name: String,
+    /// What a CPU ran with, also beside a device.
     pub cpu: Option<InUse>,
     /// How dense weights were kept.
     pub dense: Dense,
@@ -37,8 +39,12 @@ pub struct Report {
     pub memory: Option<Most>,
     /// The most memory the process held, as the system counted it.
     pub peak_rss: Option<u64>,
-    /// Bytes a second, before the tests and after them.
+    /// Bytes a second of the memory that the model is in, before the tests and after them.
     pub bandwidth: Vec<f64>,
+    /// What the CPU does beside a device.
+    pub split: Option<Split>,
+    /// A signal ended it, and there may be less than was asked for.
+    pub interrupted: bool,
     /// How the tokens were drawn.
     pub routing: Routing,
     /// Timed runs of a test.
@@ -54,6 +60,17 @@ pub struct OnDevice {
     pub per_token: Option<PerToken>,
     /// Bytes of its memory that were taken at the end.
     pub memory: u64,
+}
+
+/// A model of which the experts of some layers stay on the CPU.
+#[derive(Clone, Debug)]
+pub struct Split {
+    /// Layers whose experts are on the device.
+    pub gpu_layers: usize,
+    /// Bytes of a decoded token that the CPU reads.
+    pub reads: f64,
+    /// Bytes a second that it can, before the tests and after them.
+    pub bandwidth: Vec<f64>,
 }
 
 /// A test and what came of it.
@@ -72,8 +89,8 @@ pub struct Measured {
 pub struct Statistics {
     /// The middle one, or between the two middle ones.
     pub median: f64,
-    /// The largest distance of a value from the median.
-    pub spread: f64,
+    /// The largest distance of a value from the median; `None` of a single value.
+    pub spread: Option<f64>,
 }
 
 impl Statistics {
@@ -84,7 +101,7 @@ impl Statistics {
         let median = f64::midpoint(values[(n - 1) / 2], values[n / 2]);
         Some(Self {
             median,
-            spread: (median - values[0]).max(last - median),
+            spread: (n > 1).then(|| (median - values[0]).max(last - median)),
         })
     }
 }
@@ -93,7 +110,13 @@ impl Statistics {
 #[derive(Debug, Serialize)]
 struct Json<'a> {
     tests: Vec<JsonTest>,
+    interrupted: bool,
+    device: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu_layers: Option<usize>,
     bandwidth_bytes_per_second: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host_bandwidth_bytes_per_second: Option<f64>,
     load_seconds: f64,
     peak_rss_bytes: Option<u64>,
     anonymous_bytes: Option<u64>,
@@ -116,7 +139,7 @@ struct JsonTest {
     tokens: usize,
     depth: usize,
     tokens_per_second: f64,
-    spread: f64,
+    spread: Option<f64>,
     ceiling_tokens_per_second: Option<f64>,
 }
 
@@ -135,14 +158,14 @@ const COLUMNS: [&str; 8] = [
 type Row = [String; COLUMNS.len()];
 
 impl Report {
-    /// The higher of the readings, so that no ceiling is too low.
-    fn bandwidth(&self) -> f64 {
-        self.bandwidth.iter().copied().fold(0.0, f64::max)
-    }
-
-    /// Tokens a second that memory allows.
+    /// Tokens a second that memory allows. Where a part is read by the CPU, that takes its time before or after the rest.
     fn ceiling(&self, result: &Measured) -> Option<f64> {
-        (result.test.kind == Kind::Decode).then(|| self.bandwidth() / result.cost)
+        let (by_host, on_host) = match &self.split {
+            Some(split) => (split.reads, split.reads / higher(&split.bandwidth)),
+            None => (0.0, 0.0),
+        };
+        let seconds = (result.cost - by_host) / higher(&self.bandwidth) + on_host;
+        (result.test.kind == Kind::Decode).then_some(1.0 / seconds)
     }
 
     /// The figures as one object.
@@ -162,7 +185,14 @@ impl Report {
         let cpu = self.cpu.as_ref();
         let mut text = serde_json::to_string_pretty(&Json {
             tests: tests.collect(),
-            bandwidth_bytes_per_second: self.bandwidth(),
+            interrupted: self.interrupted,
+            device: &self.name,
+            gpu_layers: self.split.as_ref().map(|split| split.gpu_layers),
+            bandwidth_bytes_per_second: higher(&self.bandwidth),
+            host_bandwidth_bytes_per_second: self
+                .split
+                .as_ref()
+                .map(|split| higher(&split.bandwidth)),
             load_seconds: self.load.as_secs_f64(),
             peak_rss_bytes: self.memory.map(|most| most.total).or(self.peak_rss),
             anonymous_bytes: self.memory.map(|most| most.anonymous),
@@ -259,10 +289,13 @@ impl Report {
             ),
             (None, None) => "this system does not tell".to_owned(),
         };
-        let readings = self.bandwidth.iter().map(|reading| gigabytes(*reading));
-        let bandwidth = match &readings.collect::<Vec<_>>()[..] {
-            [before, after] => format!("{before} before, {after} after"),
-            readings => format!("{} before", readings.join("")),
+        let bandwidth = match &self.split {
+            Some(split) => format!(
+                "device {}; CPU {}",
+                readings(&self.bandwidth),
+                readings(&split.bandwidth)
+            ),
+            None => readings(&self.bandwidth),
         };
         let mut facts = vec![
             ("model", self.source.clone()),
@@ -299,7 +332,16 @@ impl Report {
             let none = String::new;
             let (reads, ceiling, reached, arithmetic) = match self.ceiling(result) {
                 Some(ceiling) => (
-                    reads(result.cost),
+                    match &self.split {
+                        Some(split) => {
+                            format!(
+                                "{} + {}",
+                                reads(result.cost - split.reads),
+                                reads(split.reads)
+                            )
+                        }
+                        None => reads(result.cost),
+                    },
                     rate(ceiling, ceiling),
                     format!("{:.0} %", 100.0 * median / ceiling),
                     none(),
@@ -310,7 +352,7 @@ impl Report {
                 format!("{} {tokens}", kind.name()),
                 depth.to_string(),
                 rate(median, median),
-                rate(spread, median),
+                spread.map_or_else(String::new, |spread| rate(spread, median)),
                 reads,
                 ceiling,
                 reached,
@@ -332,11 +374,34 @@ impl Report {
         } else {
             "processor"
         };
+        let interrupted = if self.interrupted {
+            "Stopped: these are the figures until then.\n"
+        } else {
+            ""
+        };
+        let split = if self.split.is_some() {
+            " Experts on the CPU\nread what stands after the +, from memory of its own and in their own time."
+        } else {
+            ""
+        };
         format!(
-            "{times} after a warm-up; spread is the furthest from the median. Random token ids ({routing});\n\
+            "{interrupted}{times} after a warm-up; spread is the furthest from the median. Random token ids ({routing});\n\
              tokenisation, sampling and stop tokens are left out. The ceiling is the higher bandwidth over what a\n\
-             token must read; models that fit into the cache of the {processor} pass it.\n"
+             token must read; models that fit into the cache of the {processor} pass it.{split}\n"
         )
+    }
+}
+
+/// The higher of the readings of a bandwidth, so that no ceiling is too low.
+fn higher(readings: &[f64]) -> f64 {
+    readings.iter().copied().fold(0.0, f64::max)
+}
+
+fn readings(bandwidth: &[f64]) -> String {
+    let readings: Vec<String> = bandwidth.iter().map(|rate| gigabytes(*rate)).collect();
+    match &readings[..] {
+        [before, after] => format!("{before} before, {after} after"),
+        readings => format!("{} before", readings.join("")),
     }
 }
 
@@ -363,203 +428,4 @@ fn operations(per_second: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const CPU: InUse = InUse {
-        kernels: "avx512-bf16",
-        compute: Compute::Int8,
-        dense: Dense::Q8,
-        kv_type: KvType::Bf16,
-        threads: 2,
-    };
-
-    fn report() -> Report {
-        let result = |kind, tokens, depth, median, spread, cost| Measured {
-            test: Test {
-                kind,
-                tokens,
-                depth,
-            },
-            rate: Statistics { median, spread },
-            cost,
-        };
-        Report {
-            source: "models/20b".to_owned(),
-            weights: 13_761_264_768,
-            run: CPU.to_string(),
-            cpu: Some(CPU),
-            dense: Dense::Q8,
-            kv_type: KvType::Bf16,
-            device: None,
-            load: Duration::from_millis(1320),
-            from_disk: Some(0),
-            first_token: Some((Duration::from_millis(450), 16)),
-            memory: Some(Most {
-                total: 14_100_000_000,
-                anonymous: 2_200_000_000,
-                mapped: 11_900_000_000,
-            }),
-            peak_rss: Some(15_000_000_000),
-            bandwidth: vec![50e9, 48e9],
-            routing: Routing::Uniform,
-            repetitions: 3,
-            results: vec![
-                result(Kind::Prefill, 512, 0, 72.5, 0.25, 6e9),
-                result(Kind::Decode, 64, 2048, 15.0, 0.5, 2.5e9),
-            ],
-        }
-    }
-
-    #[test]
-    fn the_table_sets_decode_against_memory_and_prefill_against_arithmetic() {
-        insta::assert_snapshot!(report().text(), @r#"
-        model       models/20b
-        run         cpu (candle, avx512-bf16, compute int8, dense q8, kv bf16, 2 threads)
-        load        1.32 s (warm: nothing came from the disk), then 0.45 s to the first token after a prompt of 16 tokens
-        memory      at most 14.1 GB: 11.9 GB mapped, 2.2 GB anonymous
-        bandwidth   50.0 GB/s before, 48.0 GB/s after
-
-        test         depth  tokens/s  spread  reads/token  ceiling  reached   arithmetic
-        prefill 512      0     72.50    0.25                                 435.0 Gop/s
-        decode 64     2048     15.00    0.50      2.50 GB    20.00     75 %
-
-        Median of up to 3 runs after a warm-up; spread is the furthest from the median. Random token ids (uniform);
-        tokenisation, sampling and stop tokens are left out. The ceiling is the higher bandwidth over what a
-        token must read; models that fit into the cache of the processor pass it.
-        "#);
-    }
-
-    #[test]
-    fn a_device_has_its_own_figures_and_none_of_the_processor() {
-        let report = Report {
-            run: "cuda:0 (Card), compute f32, dense q8, kv bf16".to_owned(),
-            cpu: None,
-            device: Some(OnDevice {
-                per_token: Some(PerToken {
-                    launches: 243.0,
-                    crossed: 16.0,
-                }),
-                memory: 14_000_000_000,
-            }),
-            bandwidth: vec![4000e9, 4100e9],
-            results: Vec::new(),
-            ..report()
-        };
-        insta::assert_snapshot!(report.text(), @r#"
-        model       models/20b
-        run         cuda:0 (Card), compute f32, dense q8, kv bf16
-        load        1.32 s (warm: nothing came from the disk), then 0.45 s to the first token after a prompt of 16 tokens
-        memory      at most 14.1 GB: 11.9 GB mapped, 2.2 GB anonymous
-        bandwidth   4000.0 GB/s before, 4100.0 GB/s after
-        device      14.0 GB of its memory; 243 launches and 16 bytes to and fro for a decoded token
-
-        test  depth  tokens/s  spread  reads/token  ceiling  reached  arithmetic
-
-        Median of up to 3 runs after a warm-up; spread is the furthest from the median. Random token ids (uniform);
-        tokenisation, sampling and stop tokens are left out. The ceiling is the higher bandwidth over what a
-        token must read; models that fit into the cache of the device pass it.
-        "#);
-        let json: serde_json::Value = serde_json::from_str(&report.json().unwrap()).unwrap();
-        assert_eq!(json["threads"], serde_json::Value::Null);
-        assert_eq!(json["kernels"], serde_json::Value::Null);
-        assert_eq!(json["compute"], "f32");
-        assert_eq!(json["launches_per_token"], 243.0);
-        assert_eq!(json["crossed_bytes_per_token"], 16.0);
-        assert_eq!(json["device_memory_bytes"], 14_000_000_000_u64);
-    }
-
-    #[test]
-    fn what_is_not_known_is_left_out_or_said() {
-        let report = Report {
-            from_disk: Some(12_600_000_000),
-            first_token: None,
-            memory: None,
-            bandwidth: vec![50e9],
-            repetitions: 1,
-            results: Vec::new(),
-            ..report()
-        };
-        insta::assert_snapshot!(report.text(), @r#"
-        model       models/20b
-        run         cpu (candle, avx512-bf16, compute int8, dense q8, kv bf16, 2 threads)
-        load        1.32 s (cold: 12.6 GB came from the disk until the first token)
-        memory      at most 15.0 GB; what of it is mapped this system does not tell
-        bandwidth   50.0 GB/s before
-
-        test  depth  tokens/s  spread  reads/token  ceiling  reached  arithmetic
-
-        One run after a warm-up; spread is the furthest from the median. Random token ids (uniform);
-        tokenisation, sampling and stop tokens are left out. The ceiling is the higher bandwidth over what a
-        token must read; models that fit into the cache of the processor pass it.
-        "#);
-        let json: serde_json::Value = serde_json::from_str(&report.json().unwrap()).unwrap();
-        assert_eq!(json["peak_rss_bytes"], 15_000_000_000_u64);
-        assert_eq!(json["anonymous_bytes"], serde_json::Value::Null);
-    }
-
-    #[test]
-    fn markdown_is_a_list_and_a_table() {
-        insta::assert_snapshot!(report().markdown(), @r#"
-        * model: models/20b
-        * run: cpu (candle, avx512-bf16, compute int8, dense q8, kv bf16, 2 threads)
-        * load: 1.32 s (warm: nothing came from the disk), then 0.45 s to the first token after a prompt of 16 tokens
-        * memory: at most 14.1 GB: 11.9 GB mapped, 2.2 GB anonymous
-        * bandwidth: 50.0 GB/s before, 48.0 GB/s after
-
-        | test | depth | tokens/s | spread | reads/token | ceiling | reached | arithmetic |
-        | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-        | prefill 512 | 0 | 72.50 | 0.25 |  |  |  | 435.0 Gop/s |
-        | decode 64 | 2048 | 15.00 | 0.50 | 2.50 GB | 20.00 | 75 % |  |
-
-        Median of up to 3 runs after a warm-up; spread is the furthest from the median. Random token ids (uniform);
-        tokenisation, sampling and stop tokens are left out. The ceiling is the higher bandwidth over what a
-        token must read; models that fit into the cache of the processor pass it.
-        "#);
-    }
-
-    #[test]
-    fn json_has_medians_spreads_and_ceilings() {
-        insta::assert_snapshot!(report().json().unwrap(), @r#"
-        {
-          "tests": [
-            {
-              "kind": "prefill",
-              "tokens": 512,
-              "depth": 0,
-              "tokens_per_second": 72.5,
-              "spread": 0.25,
-              "ceiling_tokens_per_second": null
-            },
-            {
-              "kind": "decode",
-              "tokens": 64,
-              "depth": 2048,
-              "tokens_per_second": 15.0,
-              "spread": 0.5,
-              "ceiling_tokens_per_second": 20.0
-            }
-          ],
-          "bandwidth_bytes_per_second": 50000000000.0,
-          "load_seconds": 1.32,
-          "peak_rss_bytes": 14100000000,
-          "anonymous_bytes": 2200000000,
-          "threads": 2,
-          "kernels": "avx512-bf16",
-          "compute": "int8",
-          "dense": "q8",
-          "kv_type": "bf16"
-        }
-        "#);
-    }
-
-    #[test]
-    fn the_median_is_the_middle_and_the_spread_the_furthest_from_it() {
-        let of = |values: &[f64]| Statistics::of(values.to_vec());
-        let expected = |median, spread| Some(Statistics { median, spread });
-        assert_eq!(of(&[]), None);
-        assert_eq!(of(&[7.0]), expected(7.0, 0.0));
-        assert_eq!(of(&[9.0, 1.0, 8.0]), expected(8.0, 7.0));
-        assert_eq!(of(&[4.0, 1.0, 2.0, 5.0]), expected(3.0, 2.0));
-    }
-}
+mod tests;

@@ -158,19 +158,25 @@ impl<R: CubeRuntime> LanguageModel for OnDevice<R> {
             memory: engine.reserved(),
         })
     }
-
-    fn device_bandwidth(&self) -> Result<Option<f64>, Error> {
-        let engine = self.engine();
-        let measured = bandwidth(&engine.gpu).map_err(Error::Device);
-        engine.gpu.client.memory_cleanup();
-        engine.upload.check()?;
-        measured.map(Some)
-    }
 }
 
-/// Bytes a second that are read and written together, the best of many goes.
-fn bandwidth<R: Runtime>(gpu: &Gpu<R>) -> Result<f64, String> {
-    let words = (gpu.binding_limit().min(BUFFER) / 16 * 4) as usize;
+/// Bytes a second that the memory of `device` reads and writes together, with at most `most` bytes of it, and how long
+/// measuring took. What it takes it gives back.
+///
+/// # Errors
+/// [`Error::Device`] where the device failed.
+pub fn bandwidth<R: Runtime>(device: &R::Device, most: u64) -> Result<(f64, Duration), Error> {
+    let gpu = Gpu::<R>::new(R::client(device));
+    let start = Instant::now();
+    let measured = copying(&gpu, most / 2).map_err(Error::Device);
+    gpu.client.memory_cleanup();
+    Ok((measured?, start.elapsed()))
+}
+
+/// Bytes a second between two buffers of at most `most` bytes, the best of many goes.
+fn copying<R: Runtime>(gpu: &Gpu<R>, most: u64) -> Result<f64, String> {
+    let most = gpu.binding_limit().min(BUFFER).min(most);
+    let words = (most / 16 * 4) as usize;
     let (from, to) = (gpu.empty(words), gpu.empty(words));
     stream(gpu, &from, &to);
     gpu.finish()?;

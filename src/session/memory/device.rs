@@ -88,6 +88,12 @@ impl DevicePlan {
 
     /// The flags with which it would fit into `bytes`, if there are any.
     pub fn way_into(&self, bytes: u64) -> Option<String> {
+        // Where it was asked for how many layers, fewer of them are the nearest way.
+        if self.gpu_layers.is_some()
+            && let Some(layers) = self.layers_in(bytes)
+        {
+            return Some(format!("--gpu-layers {layers}"));
+        }
         let most = |weights| {
             let halves = std::iter::successors(Some(self.context.next_power_of_two()), |context| {
                 Some(context / 2).filter(|half| *half >= FIRST_POSITIONS)
@@ -159,6 +165,8 @@ mod tests {
         assert_eq!(plan.layers_in(12_000_000_000), Some(18));
         assert_eq!(plan.layers_in(rest + 24 * 425_000_000), Some(24));
         assert_eq!(plan.layers_in(u64::MAX), Some(24));
+        let way = plan.with_gpu_layers(Some(24)).way_into(12_000_000_000);
+        assert_eq!(way.as_deref(), Some("--gpu-layers 18"));
         let most = plan.with_gpu_layers(Some(18)).needed();
         assert!(most <= 12_000_000_000, "{most}");
     }

@@ -68,9 +68,9 @@ fn a_context_that_the_model_does_not_have() {
     For more information, try '--help'.
     ");
     insta::assert_snapshot!(refused(&program, &[], &[("GPTOSS_MODEL", "tiny"), ("GPTOSS_CONTEXT", "200000")]), @"
-    2: error: --context 200000 is more than the 131072 positions of this model
+    2: error: GPTOSS_CONTEXT=200000 is more than the 131072 positions of this model
 
-    hint: give at most 131072, or leave --context out
+    hint: give at most 131072, or leave GPTOSS_CONTEXT out
     ");
 }
 
@@ -147,7 +147,7 @@ fn a_configuration_that_cannot_be_read() {
 fn variables_that_mean_nothing() {
     let program = Program::new();
     insta::assert_snapshot!(refused(&program, &TINY[1..], &[("GPTOSS_TEMPRATURE", "0")]), @"
-    1: error: the environment variable GPTOSS_TEMPRATURE: there is no such setting; GPTOSS_TEMPERATURE is the nearest
+    2: error: the environment variable GPTOSS_TEMPRATURE: there is no such setting; GPTOSS_TEMPERATURE is the nearest
 
     hint: `gptoss config` prints every setting with its default
     ");
