@@ -64,7 +64,7 @@ pub fn decimal(text: &str) -> Result<f32, String> {
 /// The bytes of the size `text`: a number with a unit, decimal or binary, in letters of any case, or whole bytes.
 ///
 /// # Errors
-/// What was expected: [`SIZE`].
+/// What was expected: `SIZE`.
 pub fn size(text: &str) -> Result<u64, String> {
     bytes(text.trim()).ok_or_else(|| SIZE.to_owned())
 }

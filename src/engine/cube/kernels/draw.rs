@@ -53,7 +53,7 @@ fn share(logit: f32, largest: f32, temperature: f32, span: f32) -> f32 {
     select(logit >= largest - span, f32::exp(x), 0.0f32)
 }
 
-/// The [`share`] of logit `i`: [`NOT_FINITE`] where it is not, 0 behind the last.
+/// The [`share()`] of logit `i`: [`NOT_FINITE`] where it is not, 0 behind the last.
 #[cube]
 fn weight(
     logits: &Array<f32>,
@@ -223,7 +223,7 @@ fn walk(weights: &SharedMemory<f32>, first: u32, end: u32, left: f32) -> (u32, f
     (index, into)
 }
 
-/// The unit that [`walk`] finds after [`add_up`], and how far into it.
+/// The unit that [`walk()`] finds after [`add_up()`], and how far into it.
 #[cube]
 fn walk_units(units: &SharedMemory<f32>, groups: &SharedMemory<f32>, left: f32) -> (u32, f32) {
     let (group, into) = walk(groups, 0u32, comptime!((UNITS / GROUP) as u32), left);
