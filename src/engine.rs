@@ -11,6 +11,7 @@ pub mod candle;
 pub mod cube;
 pub mod devices;
 pub mod generator;
+mod load;
 pub mod model;
 mod progress;
 pub mod rope;
@@ -24,9 +25,9 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 pub use generator::{CHUNK, Event, Finish, Generator, Output, Request, Stats};
+pub use load::{Bandwidth, device_bandwidth, load};
 pub use progress::{LoadProgress, LoadStep};
 pub use sampler::{Draw, Sampler, Sampling};
 
@@ -34,7 +35,6 @@ use crate::checkpoint::{Checkpoint, Config};
 use backend::Engine;
 use cache::KvCache;
 use candle::kernels::{BLOCK, Q8Block};
-use devices::Chosen;
 use model::Transformer;
 
 /// Asks a running generation to stop; one per turn, so that a late request cannot hit the next one.
@@ -476,133 +476,6 @@ fn unless_cancelled<T>(cancel: &Cancel) -> impl FnMut(usize, &T) -> ControlFlow<
             ControlFlow::Continue(())
         }
     }
-}
-
-/// Bytes that the weights of `checkpoint` take on a device other than the CPU.
-fn weight_bytes(checkpoint: &Checkpoint, options: &EngineOptions) -> u64 {
-    let (config, published) = (&checkpoint.config, checkpoint.summary().weight_bytes());
-    let layers = config.num_hidden_layers;
-    let elsewhere = layers - options.gpu_layers.unwrap_or(layers).min(layers);
-    device_weight_bytes(config, published, options.dense)
-        .saturating_sub(elsewhere as u64 * expert_layer_bytes(config, published))
-}
-
-/// Loads a checkpoint onto the device of `options`.
-///
-/// # Errors
-/// [`Error::Context`], [`Error::Device`], [`Error::Gpu`]
-pub fn load(
-    checkpoint: &Checkpoint,
-    options: &EngineOptions,
-) -> Result<Box<dyn LanguageModel>, Error> {
-    options.progress.check()?;
-    match devices::choose(&options.device, weight_bytes(checkpoint, options))?.0 {
-        Chosen::Cpu => {
-            let engine = candle::Cpu::new(options)?;
-            Ok(Box::new(Loaded::new(engine, checkpoint, options)?))
-        }
-        Chosen::Gpu(device) => on_gpu(checkpoint, options, &device),
-    }
-}
-
-/// Loads a checkpoint onto a device other than the CPU.
-#[cfg_attr(
-    not(any(feature = "wgpu", feature = "cuda")),
-    allow(unused_variables, reason = "such a build loads onto none")
-)]
-fn on_gpu(
-    checkpoint: &Checkpoint,
-    options: &EngineOptions,
-    device: &devices::Device,
-) -> Result<Box<dyn LanguageModel>, Error> {
-    let name = format!("{device} ({})", device.name);
-    match device.api {
-        #[cfg(feature = "wgpu")]
-        devices::Api::Metal | devices::Api::Vulkan => {
-            let open = devices::open_wgpu(device, options.kernel_cache.as_deref())?;
-            let id = open.device.clone();
-            cube::load(id, &name, Box::new(open), checkpoint, options)
-        }
-        #[cfg(all(feature = "cuda", not(target_os = "macos")))]
-        devices::Api::Cuda => {
-            let id = devices::open_cuda(device, options.kernel_cache.as_deref())?;
-            let steps = Box::new(cube::Steps);
-            cube::load::<cubecl::cuda::CudaRuntime>(id, &name, steps, checkpoint, options)
-        }
-        #[allow(
-            unreachable_patterns,
-            reason = "what this build has none of is not listed as usable"
-        )]
-        api => Err(without(device, api)),
-    }
-}
-
-/// How fast the memory of a device is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bandwidth {
-    /// Bytes that are read and written together.
-    pub bytes_per_second: f64,
-    /// How long it took to open the device first.
-    pub opening: Duration,
-}
-
-/// Measures how fast the memory of the device of `options` is, with at most `most` bytes of it; `None` for the CPU.
-///
-/// # Errors
-/// [`Error::Device`] and [`Error::Gpu`] where the device failed.
-pub fn device_bandwidth(
-    options: &EngineOptions,
-    most: Option<u64>,
-) -> Result<Option<Bandwidth>, Error> {
-    let Chosen::Gpu(device) = devices::choose(&options.device, 0)?.0 else {
-        return Ok(None);
-    };
-    let start = Instant::now();
-    let most = most.or(device.memory).unwrap_or(u64::MAX);
-    let (bytes_per_second, measuring) = bandwidth_of(&device, options, most)?;
-    Ok(Some(Bandwidth {
-        bytes_per_second,
-        opening: start.elapsed().saturating_sub(measuring),
-    }))
-}
-
-/// Bytes a second of the memory of `device`, and how long measuring took.
-#[cfg_attr(
-    not(any(feature = "wgpu", feature = "cuda")),
-    allow(unused_variables, reason = "a build with neither has no device")
-)]
-fn bandwidth_of(
-    device: &devices::Device,
-    options: &EngineOptions,
-    most: u64,
-) -> Result<(f64, Duration), Error> {
-    match device.api {
-        #[cfg(feature = "wgpu")]
-        devices::Api::Metal | devices::Api::Vulkan => {
-            let open = devices::open_wgpu(device, options.kernel_cache.as_deref())?;
-            let measured = cube::bandwidth::<cubecl::wgpu::WgpuRuntime>(&open.device, most);
-            open.check()?;
-            measured
-        }
-        #[cfg(all(feature = "cuda", not(target_os = "macos")))]
-        devices::Api::Cuda => {
-            let id = devices::open_cuda(device, options.kernel_cache.as_deref())?;
-            cube::bandwidth::<cubecl::cuda::CudaRuntime>(&id, most)
-        }
-        #[allow(
-            unreachable_patterns,
-            reason = "what this build has none of is not listed as usable"
-        )]
-        api => Err(without(device, api)),
-    }
-}
-
-/// Why a build without `api` cannot compute on `device`.
-fn without(device: &devices::Device, api: devices::Api) -> Error {
-    Error::Device(format!(
-        "`{device}`: {}",
-        api.missing().unwrap_or("this build cannot use it")
-    ))
 }
 
 /// What a driver says, on one line.

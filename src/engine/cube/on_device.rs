@@ -11,7 +11,7 @@ use super::{Cube, Transfer};
 use crate::checkpoint::Checkpoint;
 use crate::engine::{
     Cancel, DeviceFigures, Draw, Drawn, EngineOptions, Error, LanguageModel, Likeliest, Loaded,
-    devices, weight_bytes,
+    devices, load::weight_bytes,
 };
 
 /// Tokens of the passes that warm up, and how many ids are wanted after them: each has kernels of its own.
