@@ -230,10 +230,10 @@ fn info_counts_the_8_bit_weights_that_are_configured() {
         let output = command.env("GPTOSS_DENSE", dense).output().unwrap();
         serde_json::from_slice(&output.stdout).unwrap()
     };
-    // Rows of 192 are filled up to 256, two times 136 bytes; those of 256 as they are.
-    let rows = 6 * (256 + 2 * 128 + 192) + 2 * 2944;
-    assert_eq!(info("q8")["dense_copy_bytes"], rows * 2 * 136);
+    // Rows of 192 are six blocks of 34 bytes, those of 256, of the output of attention, eight.
+    let copy = (6 * (256 + 2 * 128) + 2 * 2944) * 6 * 34 + 6 * 192 * 8 * 34;
+    assert_eq!(info("q8")["dense_copy_bytes"], copy);
     assert_eq!(info("bf16").get("dense_copy_bytes"), None);
     let needed = |facts: &Value| facts["needed_bytes"].as_u64().unwrap();
-    assert_eq!(needed(&info("q8")), needed(&info("bf16")) + rows * 2 * 136);
+    assert_eq!(needed(&info("q8")), needed(&info("bf16")) + copy);
 }

@@ -200,7 +200,7 @@ fn what_is_configured_is_read_as_by_every_command() {
         command
     };
     assert_transcript!(with("GPTOSS_DEVICE", "gpu"), @"
-    exit code: 1
+    exit code: 2
     ----- stdout -----
     ----- stderr -----
     error: the environment variable GPTOSS_DEVICE: `device` is `gpu`, expected auto, cpu, vulkan, metal or cuda; a number chooses among several: vulkan:1
@@ -208,7 +208,7 @@ fn what_is_configured_is_read_as_by_every_command() {
     hint: `gptoss config` prints every setting with its default
     ");
     assert_transcript!(with("GPTOSS_DEVISE", "cpu"), @"
-    exit code: 1
+    exit code: 2
     ----- stdout -----
     ----- stderr -----
     error: the environment variable GPTOSS_DEVISE: there is no such setting; GPTOSS_DEVICE is the nearest
@@ -219,7 +219,7 @@ fn what_is_configured_is_read_as_by_every_command() {
     let config = program.home.path().join("config.toml");
     let mut broken = with("GPTOSS_CONFIG", config.to_str().unwrap());
     let error = String::from_utf8(broken.output().unwrap().stderr).unwrap();
-    assert_eq!(broken.output().unwrap().status.code(), Some(1));
+    assert_eq!(broken.output().unwrap().status.code(), Some(2));
     assert!(error.contains("config.toml"), "{error}");
 
     let last = |command| {

@@ -81,6 +81,19 @@ fn status(process: u32, key: &str) -> Option<u64> {
 }
 
 #[test]
+fn the_peak_is_that_of_the_program_and_not_of_who_started_it() {
+    const BALLAST: u64 = 600_000_000;
+    let ballast = std::hint::black_box(vec![1_u8; BALLAST as usize]);
+    let program = Program::new();
+    let mut run = program.run(&["--device", "cpu", "--max-tokens", "2", "--json", "--quiet"]);
+    let output = run.arg("Hello!").output().unwrap();
+    drop(std::hint::black_box(ballast));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let peak = report["stats"]["peak_rss_bytes"].as_u64().unwrap();
+    assert!((1 << 20..BALLAST).contains(&peak), "{peak}");
+}
+
+#[test]
 fn the_weights_stay_in_their_file_and_are_never_widened() {
     let program = Program::new();
     let weights = many_experts(&program.home.path().join("model"));
