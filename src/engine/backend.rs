@@ -81,19 +81,14 @@ pub trait Engine: Send + Sync {
         eps: f32,
     ) -> Tensor<Self::Burn, 2>;
 
-    /// `x Wᵀ + b`: `[n, cols]` to `[n, rows]`.
-    fn linear(&self, x: Tensor<Self::Burn, 2>, weight: &Self::Linear) -> Tensor<Self::Burn, 2>;
-
-    /// [`linear`](Self::linear) of the normed `x`, which an engine may do in one step.
+    /// `t Wᵀ + b`, where `t` is the [norm](Self::rms_norm) of `x`: `[n, cols]` to `[n, rows]`.
     fn norm_linear(
         &self,
         x: Tensor<Self::Burn, 2>,
         gain: &Self::Vector,
         eps: f32,
         weight: &Self::Linear,
-    ) -> Tensor<Self::Burn, 2> {
-        self.linear(self.rms_norm(x, gain, eps), weight)
-    }
+    ) -> Tensor<Self::Burn, 2>;
 
     /// `residual + x Wᵀ + b`.
     fn add_linear(
@@ -101,9 +96,7 @@ pub trait Engine: Send + Sync {
         residual: Tensor<Self::Burn, 2>,
         x: Tensor<Self::Burn, 2>,
         weight: &Self::Linear,
-    ) -> Tensor<Self::Burn, 2> {
-        residual + self.linear(x, weight)
-    }
+    ) -> Tensor<Self::Burn, 2>;
 
     /// Cosines and sines for `positions`.
     fn rotation(&self, positions: Range<usize>, rope: &Rope) -> Self::Rotation;
@@ -133,15 +126,8 @@ pub trait Engine: Send + Sync {
         sinks: &Self::Vector,
     ) -> Tensor<Self::Burn, 2>;
 
-    /// The `top_k` experts of each row by router logit, and the softmax over those logits alone.
-    fn route(
-        &self,
-        x: Tensor<Self::Burn, 2>,
-        router: &Self::Linear,
-        top_k: usize,
-    ) -> Routing<Self::Burn>;
-
-    /// The normed `x` and its [`route`](Self::route), which an engine may do in one step.
+    /// The [norm](Self::rms_norm) of `x`, and for each row of it the `top_k` experts by router logit with the softmax over
+    /// those logits alone.
     fn norm_route(
         &self,
         x: Tensor<Self::Burn, 2>,
@@ -149,11 +135,7 @@ pub trait Engine: Send + Sync {
         eps: f32,
         router: &Self::Linear,
         top_k: usize,
-    ) -> (Tensor<Self::Burn, 2>, Routing<Self::Burn>) {
-        let t = self.rms_norm(x, gain, eps);
-        let routing = self.route(t.clone(), router, top_k);
-        (t, routing)
-    }
+    ) -> (Tensor<Self::Burn, 2>, Routing<Self::Burn>);
 
     /// `residual` and the chosen experts' MLPs of `x`, clamped at `limit`, summed by weight: all `[n, hidden]`.
     fn add_experts(

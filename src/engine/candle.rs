@@ -82,9 +82,7 @@ impl Cpu {
             logits: Mutex::default(),
         })
     }
-}
 
-impl Cpu {
     /// What `choose` makes of the logits after one row. They are nearly a megabyte, and new memory costs a page fault
     /// every four kilobytes.
     fn last_logits<T>(
@@ -268,9 +266,16 @@ impl Engine for Cpu {
         wrap(y, shape)
     }
 
-    fn linear(&self, x: Tensor<Burn, 2>, weight: &Self::Linear) -> Tensor<Burn, 2> {
+    fn norm_linear(
+        &self,
+        x: Tensor<Burn, 2>,
+        gain: &Self::Vector,
+        eps: f32,
+        weight: &Self::Linear,
+    ) -> Tensor<Burn, 2> {
         let [n, _] = x.dims();
-        let (y, rows) = product(self.arithmetic, &read(x), n, weight);
+        let t = read(self.rms_norm(x, gain, eps));
+        let (y, rows) = product(self.arithmetic, &t, n, weight);
         wrap(y, [n, rows])
     }
 
@@ -343,19 +348,28 @@ impl Engine for Cpu {
         wrap(out, [n, heads * head_dim])
     }
 
-    fn route(&self, x: Tensor<Burn, 2>, router: &Self::Linear, top_k: usize) -> Routing<Burn> {
+    fn norm_route(
+        &self,
+        x: Tensor<Burn, 2>,
+        gain: &Self::Vector,
+        eps: f32,
+        router: &Self::Linear,
+        top_k: usize,
+    ) -> (Tensor<Burn, 2>, Routing<Burn>) {
         let [n, _] = x.dims();
-        let (logits, experts) = product(self.arithmetic.exact(), &read(x), n, router);
+        let t = self.rms_norm(x, gain, eps);
+        let (logits, experts) = product(self.arithmetic.exact(), &read(t.clone()), n, router);
         let (mut ids, mut weights) = (Vec::with_capacity(n * top_k), Vec::with_capacity(n * top_k));
         for row in logits.chunks_exact(experts) {
             let (chosen, shares) = choose(row, top_k);
             ids.extend(chosen.iter().map(|&id| id as i64));
             weights.extend(shares);
         }
-        Routing {
+        let routing = Routing {
             ids: wrap_ids(ids, [n, top_k]),
             weights: wrap(weights, [n, top_k]),
-        }
+        };
+        (t, routing)
     }
 
     fn add_experts(

@@ -201,17 +201,6 @@ impl<R: CubeRuntime> Cube<R> {
         words
     }
 
-    /// The choice among `[n, experts]` logits.
-    fn chosen(&self, logits: &Buffer, n: usize, top_k: usize) -> Routing<Burn<R>> {
-        let (ids, weights) = (self.gpu.empty(n * top_k), self.gpu.empty(n * top_k));
-        let experts = logits.len / n;
-        route(&self.gpu, logits, n, experts, top_k, &ids, &weights);
-        Routing {
-            ids: Tensor::<_, 2, Int>::from_primitive(self.primitive(ids, &[n, top_k], DType::I32)),
-            weights: self.wrap(weights, [n, top_k]),
-        }
-    }
-
     /// `x Wᵀ` over the vocabulary, on the device.
     fn all_logits(&self, x: Tensor<Burn<R>, 2>, unembedding: &Matrix) -> Buffer {
         let [n, _] = x.dims();
@@ -326,13 +315,6 @@ impl<R: CubeRuntime> Engine for Cube<R> {
         self.wrap(y, shape)
     }
 
-    fn linear(&self, x: Tensor<Self::Burn, 2>, weight: &Self::Linear) -> Tensor<Self::Burn, 2> {
-        let [n, _] = x.dims();
-        let y = self.gpu.empty(n * weight.rows);
-        linear(&self.gpu, &taken(x), weight, None, &y);
-        self.wrap(y, [n, weight.rows])
-    }
-
     fn norm_linear(
         &self,
         x: Tensor<Self::Burn, 2>,
@@ -434,18 +416,6 @@ impl<R: CubeRuntime> Engine for Cube<R> {
         self.wrap(out, [n, heads * d])
     }
 
-    fn route(
-        &self,
-        x: Tensor<Self::Burn, 2>,
-        router: &Self::Linear,
-        top_k: usize,
-    ) -> Routing<Self::Burn> {
-        let [n, _] = x.dims();
-        let logits = self.gpu.empty(n * router.rows);
-        linear(&self.gpu, &taken(x), router, None, &logits);
-        self.chosen(&logits, n, top_k)
-    }
-
     fn norm_route(
         &self,
         x: Tensor<Self::Burn, 2>,
@@ -455,17 +425,20 @@ impl<R: CubeRuntime> Engine for Cube<R> {
         top_k: usize,
     ) -> (Tensor<Self::Burn, 2>, Routing<Self::Burn>) {
         let (shape, x) = (x.dims(), taken(x));
-        let (t, logits) = (
-            self.gpu.empty(x.len),
-            self.gpu.empty(shape[0] * router.rows),
-        );
+        let n = shape[0];
+        let (t, logits) = (self.gpu.empty(x.len), self.gpu.empty(n * router.rows));
         let norm = Norm {
             gain,
             eps,
             t: Some(&t),
         };
         norm_linear(&self.gpu, &x, norm, router, &logits);
-        let routing = self.chosen(&logits, shape[0], top_k);
+        let (ids, weights) = (self.gpu.empty(n * top_k), self.gpu.empty(n * top_k));
+        route(&self.gpu, &logits, n, router.rows, top_k, &ids, &weights);
+        let routing = Routing {
+            ids: Tensor::<_, 2, Int>::from_primitive(self.primitive(ids, &[n, top_k], DType::I32)),
+            weights: self.wrap(weights, [n, top_k]),
+        };
         (self.wrap(t, shape), routing)
     }
 

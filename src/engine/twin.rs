@@ -155,8 +155,23 @@ impl<B: Backend> Engine for Twin<B> {
         x / (mean_square + eps).sqrt() * gain.clone().unsqueeze::<2>()
     }
 
-    fn linear(&self, x: Tensor<B, 2>, weight: &Self::Linear) -> Tensor<B, 2> {
-        weight.apply(x)
+    fn norm_linear(
+        &self,
+        x: Tensor<B, 2>,
+        gain: &Self::Vector,
+        eps: f32,
+        weight: &Self::Linear,
+    ) -> Tensor<B, 2> {
+        weight.apply(self.rms_norm(x, gain, eps))
+    }
+
+    fn add_linear(
+        &self,
+        residual: Tensor<B, 2>,
+        x: Tensor<B, 2>,
+        weight: &Self::Linear,
+    ) -> Tensor<B, 2> {
+        residual + weight.apply(x)
     }
 
     fn rotation(&self, positions: Range<usize>, rope: &Rope) -> Self::Rotation {
@@ -245,8 +260,16 @@ impl<B: Backend> Engine for Twin<B> {
             .reshape([n, heads * d])
     }
 
-    fn route(&self, x: Tensor<B, 2>, router: &Self::Linear, top_k: usize) -> Routing<B> {
-        let mut logits = router.apply(x);
+    fn norm_route(
+        &self,
+        x: Tensor<B, 2>,
+        gain: &Self::Vector,
+        eps: f32,
+        router: &Self::Linear,
+        top_k: usize,
+    ) -> (Tensor<B, 2>, Routing<B>) {
+        let t = self.rms_norm(x, gain, eps);
+        let mut logits = router.apply(t.clone());
         let [n, experts] = logits.dims();
         let columns = Tensor::<B, 1, Int>::arange(0..experts as i64, &self.device).unsqueeze::<2>();
         let (mut ids, mut chosen) = (Vec::new(), Vec::new());
@@ -260,10 +283,11 @@ impl<B: Backend> Engine for Twin<B> {
             logits = logits.mask_fill(taken, f32::NEG_INFINITY);
             ids.push(id);
         }
-        Routing {
+        let routing = Routing {
             ids: Tensor::cat(ids, 1),
             weights: softmax(Tensor::cat(chosen, 1), 1),
-        }
+        };
+        (t, routing)
     }
 
     fn add_experts(

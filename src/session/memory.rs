@@ -208,8 +208,9 @@ pub fn read_from_disk() -> Option<u64> {
 /// system does not tell.
 pub fn peak_rss() -> Option<u64> {
     // On Linux getrusage also counts what the process that started this one had then.
-    if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
-        return bytes_of(&status, "VmHWM:");
+    let status = std::fs::read_to_string("/proc/self/status").ok();
+    if let Some(peak) = status.and_then(|status| bytes_of(&status, "VmHWM:")) {
+        return Some(peak);
     }
     #[cfg(unix)]
     {

@@ -262,9 +262,9 @@ fn draws_fall_where_the_logits_have_them() {
         // Of one token like the draws: more tokens have other kernels, which add up in another order.
         model.truncate(start);
         let logits = model.forward(last, 1, &Cancel::new()).unwrap().unwrap();
+        let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         for (temperature, min_p) in [(1.0, 0.0), (3.0, 0.0), (2.0, 0.01)] {
             let weight = |logit: &f32| {
-                let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
                 let p = f64::from((logit - largest) / temperature).exp();
                 if p < f64::from(min_p) { 0.0 } else { p }
             };

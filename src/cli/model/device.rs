@@ -117,16 +117,16 @@ fn place_among(
     {
         return Ok(Place::Part(room, layers));
     }
-    let (_, note) = match devices::select(&capped, &choice, plan.needed()) {
-        Err(devices::Error::TooSmall { .. }) => match with_room_for(0) {
-            Some(room) => return Ok(Place::TooSmall(room)),
-            None => (Chosen::Cpu, None),
-        },
-        other => other?,
-    };
-    let too_small = with_room_for(0).map(|room| room.too_small(plan));
-    let unusable = note.map(|note| note.trim_end_matches(ON_CPU).to_owned());
-    Ok(Place::Cpu(too_small.or(unusable)))
+    let too_small = with_room_for(0);
+    match (devices::select(&capped, &choice, plan.needed()), too_small) {
+        (Err(devices::Error::TooSmall { .. }), Some(room)) => Ok(Place::TooSmall(room)),
+        (Err(error), _) => Err(error),
+        (Ok(_), Some(room)) => Ok(Place::Cpu(Some(room.too_small(plan)))),
+        (Ok((_, note)), None) => {
+            let unusable = note.map(|note| note.trim_end_matches(ON_CPU).to_owned());
+            Ok(Place::Cpu(unusable))
+        }
+    }
 }
 
 /// Makes of the device of `options` the one that `plan` comes to with at most `cap` bytes of a GPU's memory, and gives

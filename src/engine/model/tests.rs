@@ -145,14 +145,9 @@ fn one_layer<E: Engine>(engine: &E, golden: &str, layer_type: LayerType) {
         2e-5,
     );
 
-    let normed = engine.rms_norm(after_attention.clone(), &mlp.norm, 1e-5);
-    close(
-        "norm",
-        &values(normed.clone()),
-        &golden.f32("mlp_normed"),
-        2e-5,
-    );
-    let routing = engine.route(normed, &mlp.router, 4);
+    let (normed, routing) =
+        engine.norm_route(after_attention.clone(), &mlp.norm, 1e-5, &mlp.router, 4);
+    close("norm", &values(normed), &golden.f32("mlp_normed"), 2e-5);
     close(
         "router",
         &values(routing.weights),

@@ -61,12 +61,18 @@ const NOTHING: u32 = u32::MAX;
 const SIGN: u32 = 0x8000_0000;
 const EXPONENT: u32 = 0x7F80_0000;
 
+/// Whether the logit with these bits is.
+#[cube]
+pub(super) fn is_finite(bits: u32) -> bool {
+    (bits & EXPONENT) != EXPONENT
+}
+
 /// A number in the order of the logit with these bits. Both zeros are the same.
 #[cube]
 fn key_of(bits: u32) -> u32 {
     let bits = select(bits == SIGN, 0u32, bits);
     let key = bits ^ select(bits >= SIGN, u32::MAX, SIGN);
-    select((bits & EXPONENT) == EXPONENT, NOT_FINITE, key)
+    select(is_finite(bits), key, NOT_FINITE)
 }
 
 /// The bits of the logit with this key.

@@ -11,7 +11,8 @@
 
 use cubecl::prelude::*;
 
-use super::argmax::Candidates;
+use super::argmax::{Candidates, is_finite};
+use super::sums::joined;
 use super::{Buffer, Gpu};
 use crate::engine::{Draw, Drawn};
 
@@ -32,18 +33,11 @@ const FURTHEST: f32 = 87.0;
 const NOT_FINITE: f32 = -1e30;
 /// A logit that no other is below.
 const LOWEST: f32 = f32::MIN;
-const EXPONENT: u32 = 0x7F80_0000;
 
 /// The id of what was read back, or nothing where some logit was NaN or infinite.
 pub fn drawn(words: &[u32]) -> Drawn {
     let (&id, &not_finite) = (words.first()?, words.get(1)?);
     (not_finite == 0).then_some(id)
-}
-
-/// Whole numbers, since compilers may take it that no f32 is infinite or NaN.
-#[cube]
-fn is_finite(logit: f32) -> bool {
-    (u32::reinterpret(logit) & EXPONENT) != EXPONENT
 }
 
 /// `exp((logit - largest) / temperature)`, or 0 for a logit that is further than `span` below the largest.
@@ -65,7 +59,7 @@ fn weight(
 ) -> f32 {
     let logit = logits[u32::min(i, count - 1u32) as usize];
     let weight = share(logit, largest, temperature, span);
-    let weight = select(is_finite(logit), weight, NOT_FINITE);
+    let weight = select(is_finite(u32::reinterpret(logit)), weight, NOT_FINITE);
     select(i < count, weight, 0.0f32)
 }
 
@@ -86,30 +80,6 @@ fn block_weight(
     select(i < count, weight, 0.0f32)
 }
 
-/// The largest of every unit's value, or the sum of them, for every unit.
-#[cube]
-fn joined(room: &mut SharedMemory<f32>, value: f32, #[comptime] largest: bool) -> f32 {
-    let unit = UNIT_POS as usize;
-    room[unit] = value;
-    sync_cube();
-    let mut half = comptime!(UNITS / 2).runtime();
-    while half > 0 {
-        if unit < half {
-            let other = room[unit + half];
-            if comptime!(largest) {
-                room[unit] = f32::max(room[unit], other);
-            } else {
-                room[unit] += other;
-            }
-        }
-        sync_cube();
-        half /= 2;
-    }
-    let all = room[0];
-    sync_cube();
-    all
-}
-
 /// The logits of this cube: writes `largest` and what all of them weigh relative to it.
 #[cube]
 fn weigh_block(
@@ -128,7 +98,7 @@ fn weigh_block(
         let i = first + comptime!((part * UNITS) as u32);
         sum += weight(logits, i, count, largest, temperature, span);
     }
-    let sum = joined(room, sum, false);
+    let sum = joined(room, sum, UNITS, false);
     if UNIT_POS == 0 {
         blocks[CUBE_POS_X as usize * 2] = largest;
         blocks[CUBE_POS_X as usize * 2 + 1] = sum;
@@ -146,9 +116,12 @@ fn weigh(logits: &Array<f32>, blocks: &mut Array<f32>, count: u32, temperature: 
         let i = first + comptime!((part * UNITS) as u32);
         // The last logit once more is no larger.
         let logit = logits[u32::min(i, count - 1u32) as usize];
-        largest = f32::max(largest, select(is_finite(logit), logit, LOWEST));
+        largest = f32::max(
+            largest,
+            select(is_finite(u32::reinterpret(logit)), logit, LOWEST),
+        );
     }
-    let largest = joined(&mut room, largest, true);
+    let largest = joined(&mut room, largest, UNITS, true);
     weigh_block(&mut room, logits, blocks, count, largest, temperature, span);
 }
 
@@ -169,7 +142,7 @@ fn weigh_again(
         largest = f32::max(largest, weighed[block as usize * 2]);
         block += comptime!(UNITS as u32);
     }
-    let largest = joined(&mut room, largest, true);
+    let largest = joined(&mut room, largest, UNITS, true);
     weigh_block(&mut room, logits, blocks, count, largest, temperature, span);
 }
 
@@ -253,7 +226,7 @@ fn choose(
     for block in start..end {
         largest = f32::max(largest, blocks[block as usize * 2]);
     }
-    let largest = joined(&mut units, largest, true);
+    let largest = joined(&mut units, largest, UNITS, true);
     let mut sum = 0.0f32;
     for block in start..end {
         sum += block_weight(blocks, block, block_count, largest, temperature, span);

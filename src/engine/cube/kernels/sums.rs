@@ -1,4 +1,4 @@
-//! Sums over the units of a cube, with planes and without.
+//! Sums over the units of a cube, with planes and without, and the largest of them.
 
 use cubecl::prelude::*;
 
@@ -134,18 +134,37 @@ pub fn cube_sum(value: f32, #[comptime] groups: Groups) -> f32 {
         }
     } else {
         let mut all = SharedMemory::<f32>::new(units);
-        let unit = UNIT_POS as usize;
-        all[unit] = value;
-        sync_cube();
-        let mut half = comptime!(units / 2).runtime();
-        while half > 0 {
-            if unit < half {
-                all[unit] += all[unit + half];
-            }
-            sync_cube();
-            half /= 2;
-        }
-        total = all[0];
+        total = joined(&mut all, value, units, false);
     }
     total
+}
+
+/// Of every unit's value in a cube of `units`, a power of two, the `largest` or the sum, for every unit. `room` has a place
+/// for each of them, and may be used again at once.
+#[cube]
+pub fn joined(
+    room: &mut SharedMemory<f32>,
+    value: f32,
+    #[comptime] units: usize,
+    #[comptime] largest: bool,
+) -> f32 {
+    let unit = UNIT_POS as usize;
+    room[unit] = value;
+    sync_cube();
+    let mut half = comptime!(units / 2).runtime();
+    while half > 0 {
+        if unit < half {
+            let other = room[unit + half];
+            if comptime!(largest) {
+                room[unit] = f32::max(room[unit], other);
+            } else {
+                room[unit] += other;
+            }
+        }
+        sync_cube();
+        half /= 2;
+    }
+    let all = room[0];
+    sync_cube();
+    all
 }
